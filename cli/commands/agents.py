@@ -15,7 +15,7 @@ from cli.cluster.state import ClusterState, running_state
 from cli.failures import Misused
 from cli.inputs.connection import client_of
 from cli.inputs.invitation import Invitation
-from cli.inputs.operator import record_decision, tell_broker
+from cli.inputs.operator import record_decision, record_deed, tell_broker
 from cli.printing.output import rows_of, write_rows
 from mlscope.settings import Settings
 from schemas.agent import AgentDrained, AgentInvited, AgentResumed, AgentRevoked
@@ -139,7 +139,7 @@ async def revoke(arguments: argparse.Namespace) -> int:
 
     A revocation that failed after the key was gone is completed by the next one.
 
-    Raises NotUp, and Misused for an agent without a key of its own.
+    Raises NotUp, NotRecorded, and Misused for an agent without a key of its own.
     """
     agent, members = arguments.name, _members(arguments)
     state = running_state(members.folder)
@@ -149,9 +149,10 @@ async def revoke(arguments: argparse.Namespace) -> int:
         raise Misused(f"no machine joined or was invited as {agent}; known machines: {own}")
     if members.users() != before:  # else only an invitation that had ended was removed
         tell_broker(members, state)
-    await record_decision(arguments, AgentRevoked(agent=agent))
+    deed = f"the key of {agent} no longer works"
+    await record_deed(arguments, AgentRevoked(agent=agent), deed)
     members.end_removal(agent)
-    print(f"the key of {agent} no longer works")
+    print(deed)
     return exits.OK
 
 

@@ -11,7 +11,7 @@ from cli.cluster.keys.person_files import check_name, ensure_person
 from cli.cluster.state import ClusterState, running_state
 from cli.failures import Misused
 from cli.inputs.connection import folder_of
-from cli.inputs.operator import record_decision, tell_broker
+from cli.inputs.operator import record_decision, record_deed, tell_broker
 from cli.printing.output import Rows, write_rows
 from mlscope.people import People, people_folder
 from schemas.people import Asker, PersonAdded, PersonRemoved
@@ -35,7 +35,8 @@ async def people(arguments: argparse.Namespace) -> int:
 async def add(arguments: argparse.Namespace) -> int:
     """Let a person in, or change the role and limits of one who is in already.
 
-    Raises NotUp, and Misused for a name that nobody can have.
+    What cannot be recorded is not done. Raises NotUp, NotAnswering, and Misused for a name that
+    nobody can have.
     """
     check_name(arguments.name)
     data = folder_of(arguments.data)
@@ -47,11 +48,11 @@ async def add(arguments: argparse.Namespace) -> int:
         )
     asker = Asker(arguments.name, arguments.role, arguments.at_most, arguments.per_day)
     before = {person.asker.name: person for person in People(folder).all()}.get(asker.name)
+    limits = {"at_most": asker.at_most, "per_day": asker.per_day}
+    await record_decision(arguments, PersonAdded(person=asker.name, role=asker.role, **limits))
     ensure_person(folder, asker)
     if before is None or before.asker != asker:  # else the broker has nothing new to read
         tell_broker(Members(data), state)
-    limits = {"at_most": asker.at_most, "per_day": asker.per_day}
-    await record_decision(arguments, PersonAdded(person=asker.name, role=asker.role, **limits))
     if before is None:
         print(_handed_over(asker, folder, state))
     else:
@@ -75,8 +76,8 @@ def _handed_over(asker: Asker, folder: Path, state: ClusterState) -> str:
 async def remove(arguments: argparse.Namespace) -> int:
     """Take back a person's key and token: connections close, and logins end.
 
-    A removal that fails half-way is repeated by the same command. Raises NotUp, and Misused for a
-    name of nobody.
+    A removal that fails half-way is repeated by the same command. Raises NotUp, NotRecorded, and
+    Misused for a name of nobody.
     """
     data, name = folder_of(arguments.data), arguments.name
     state, folder = running_state(data), people_folder(data)
@@ -87,8 +88,9 @@ async def remove(arguments: argparse.Namespace) -> int:
         tell_broker(Members(data), state)
     elif not re.fullmatch(ALLOWED, name) or not begun.exists():
         raise Misused(f"no person is named {name}; known people: {', '.join(names) or 'none'}")
-    await record_decision(arguments, PersonRemoved(person=name))
+    deed = f"the key and the token of {name} no longer work"
+    await record_deed(arguments, PersonRemoved(person=name), deed)
     for file in (folder / f"{name}.nk", folder / f"{name}.token", begun):
         file.unlink(missing_ok=True)
-    print(f"the key and the token of {name} no longer work")
+    print(deed)
     return exits.OK

@@ -15,13 +15,26 @@ from cli.failures import Misused
 from mlscope.bus.access.permissions import OPERATOR
 from mlscope.bus.errors import BusError
 from mlscope.client.connection import find_settings
-from mlscope.client.errors import NotAnswering
+from mlscope.client.errors import ClientError, NotAnswering
+from mlscope.settings import InvalidSetting
 from schemas.agent import AgentRevoked
 from schemas.message import Fact
 
 _WITHIN_S = 30.0
 _NOTIFY_AGAIN_S = 5.0
 _LOADS = 2
+
+
+class NotRecorded(ClientError):
+    """A deed is done, and the log does not have it: the same command records it."""
+
+    def __init__(self, deed: str, reason: str) -> None:
+        """Name the deed, in a whole sentence without its end, and why it is not recorded."""
+        self.deed, self.reason = deed, reason
+        super().__init__(
+            f"{deed}, but the audit does not list it: {reason}; run the same command again, with "
+            "the operator's key, to have it recorded"
+        )
 
 
 async def record_decision(arguments: argparse.Namespace, fact: Fact) -> None:
@@ -40,6 +53,17 @@ async def record_decision(arguments: argparse.Namespace, fact: Fact) -> None:
                 await bus.delete("leases", f"agent-{fact.agent}")
     except BusError as error:
         raise NotAnswering("connect", str(error)) from error
+
+
+async def record_deed(arguments: argparse.Namespace, fact: Fact, deed: str) -> None:
+    """Record a `fact` as `record_decision` does, of a `deed` that is done: a whole sentence.
+
+    What takes a right away does not wait for a record. Raises NotRecorded.
+    """
+    try:
+        await record_decision(arguments, fact)
+    except (ClientError, InvalidSetting, OSError) as error:
+        raise NotRecorded(deed, str(error)) from error
 
 
 def tell_broker(members: Members, state: ClusterState) -> None:

@@ -21,13 +21,15 @@ from cli.cluster.keys.secret_files import ensure_key
 from cli.cluster.state import ClusterState, running_state
 from cli.commands import agents, join
 from cli.failures import Misused
+from cli.inputs import operator
 from cli.inputs.invitation import Invitation, invitation_in
-from cli.inputs.operator import tell_broker
+from cli.inputs.operator import NotRecorded, tell_broker
 from mlscope.bus.access.permissions import agent_inbox, agent_key
 from mlscope.bus.errors import BusError, KeyRevoked, NoReply, NotPermitted, Unreachable
 from mlscope.bus.nats import connect
 from mlscope.bus.records import ReceivedCommand
 from mlscope.client.connection import find_settings
+from mlscope.client.errors import NotAnswering
 from mlscope.provision import provision
 from mlscope.settings import Settings
 from mlscope.testing.memory_bus import MemoryBus, MemoryServer
@@ -66,8 +68,8 @@ def arguments(folder: Path, name: str = "gpu1", **more: Any) -> argparse.Namespa
 
 async def provisioned(folder: Path) -> Settings:
     """Make the streams of the cluster in a `folder`; return its provisioner's settings."""
-    operator = find_settings({}, data=str(folder))
-    settings = replace(operator, nats_seed_file=folder / "keys" / "provisioner.nk")
+    own = find_settings({}, data=str(folder))
+    settings = replace(own, nats_seed_file=folder / "keys" / "provisioner.nk")
     await provision(settings)
     return settings
 
@@ -97,6 +99,11 @@ async def lease_of(settings: Settings, agent: str) -> object:
 async def unreachable(*_: object) -> None:
     """Be a command that meets no broker."""
     raise Unreachable("away")
+
+
+async def unrecorded(*_: object) -> None:
+    """Be a record that meets no broker."""
+    raise NotAnswering("connect", "away")
 
 
 async def test_a_machine_joins_though_the_answer_is_lost(
@@ -160,8 +167,8 @@ async def test_a_machine_joins_once_and_is_revoked(
         key = agent_key("gpu1")
         async with connect(member, key, inbox=agent_inbox("gpu1"), patience_s=3.0) as bus:
             with monkeypatch.context() as patch:
-                patch.setattr(agents, "record_decision", unreachable)
-                with pytest.raises(Unreachable):
+                patch.setattr(operator, "record_decision", unrecorded)
+                with pytest.raises(NotRecorded, match="of gpu1 no longer works, but the audit"):
                     await agents.revoke(arguments(data_folder))
             with pytest.raises(Misused, match="`mlscope agents revoke gpu1` again, then invite"):
                 await agents.invite(arguments(data_folder))

@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from cli import exits
+from cli.cluster.keys.person_files import ensure_person
 from cli.commands import audit, people
-from cli.failures import Misused
+from cli.failures import Failure, Misused, explain
+from cli.inputs import operator
+from cli.inputs.operator import NotRecorded
 from mlscope.bus.asked import answer_all
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError, NotPermitted
@@ -83,7 +87,7 @@ async def test_a_person_asks_in_no_other_name_until_removed(
                 assert answer.decode() == repr(Asker("ada", "viewer"))
                 seed_text = own.read_text()
                 other_key = str(data_folder / "keys" / "requester.nk")
-                with pytest.raises(NotAnswering):  # taken back, and not recorded
+                with pytest.raises(NotRecorded, match="of ada no longer work, but"):
                     await people.remove(arguments(data_folder, seed_file=other_key))
                 assert await people.remove(arguments(data_folder)) == 0
                 with pytest.raises(BusError):
@@ -111,6 +115,55 @@ async def test_a_person_asks_in_no_other_name_until_removed(
         PersonAdded(person="ada", role="viewer"),
         PersonRemoved(person="ada"),
     ]
+
+
+async def unrecorded(*_: object) -> None:
+    """Be a record that meets no broker."""
+    raise NotAnswering("connect", "away")
+
+
+@pytest.fixture
+def is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the commands find a cluster whose broker reads everything, and whose log is away."""
+    monkeypatch.setattr(people, "running_state", lambda _: argparse.Namespace())
+    monkeypatch.setattr(people, "tell_broker", lambda *_: None)
+    monkeypatch.setattr(people, "record_decision", unrecorded)
+    monkeypatch.setattr(operator, "record_decision", unrecorded)
+
+
+@pytest.mark.usefixtures("is_up")
+async def test_nobody_is_added_or_changed_without_a_record(tmp_path: Path) -> None:
+    with pytest.raises(NotAnswering, match="away"):
+        await people.add(arguments(tmp_path))
+    assert People(people_folder(tmp_path)).all() == ()
+    ensure_person(people_folder(tmp_path), Asker("ada", "viewer"))
+    with pytest.raises(NotAnswering, match="away"):
+        await people.add(arguments(tmp_path, role="owner"))
+    assert [each.asker.role for each in People(people_folder(tmp_path)).all()] == ["viewer"]
+
+
+@pytest.mark.usefixtures("is_up")
+async def test_a_removal_without_a_record_says_so_and_its_repetition_records_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensure_person(people_folder(tmp_path), Asker("ada", "viewer"))
+    with pytest.raises(NotRecorded) as caught:
+        await people.remove(arguments(tmp_path))
+    assert str(caught.value).startswith(
+        "the key and the token of ada no longer work, but the audit does not list it: connect: away"
+    )
+    assert "run the same command again" in str(caught.value)
+    assert explain(caught.value) == Failure(exits.FAILED, str(caught.value))
+    assert People(people_folder(tmp_path)).all() == ()
+    facts: list[object] = []
+
+    async def record(_: argparse.Namespace, fact: object) -> None:
+        facts.append(fact)
+
+    monkeypatch.setattr(operator, "record_decision", record)
+    assert await people.remove(arguments(tmp_path)) == 0
+    assert facts == [PersonRemoved(person="ada")]
+    assert list(people_folder(tmp_path).iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["", "a.b", "ada lovelace", "x" * 65, "*", ">"])
