@@ -10,8 +10,10 @@ from typing import TextIO
 
 from mlscope.redaction import HIDDEN, is_secret_name, redact
 from mlscope.texts.printable import escaped
+from mlscope.texts.shortening import at_most
 
 _PLAIN = re.compile(r"[^\s\"'=\\\x00-\x1f\x7f-\x9f]+")
+_MOST_OF_CAUSE = 500
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {
     "message",
     "asctime",
@@ -28,6 +30,14 @@ def quoted(value: object) -> str:
     quotable = text.replace("\\", "\\\\").replace('"', '\\"')
     # A logged message may contain newlines and terminal codes of its sender.
     return f'"{escaped(quotable)}"'
+
+
+def cut_cause(text: str) -> str:
+    """Return a cause as a line of a log has it: without secrets, and at most 500 characters.
+
+    A secret is looked for in the whole text: the part that a cut leaves does not look like one.
+    """
+    return at_most(redact(text), _MOST_OF_CAUSE)
 
 
 class LineFormatter(logging.Formatter):

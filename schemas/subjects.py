@@ -48,6 +48,8 @@ _AGENT_LAST = (RunStarted, *_RUN_FACTS_OF_AGENTS)
 AGENT_FACTS: tuple[type[Fact], ...] = (*_RUN_FACTS_OF_AGENTS, AgentAnnounced, AgentLeft)
 """The facts that agents publish, each on subjects that have the agent's name as a token."""
 _NAMES_OF_AGENT_FACTS = frozenset((fact.entity, fact.happened) for fact in AGENT_FACTS)
+_OF_EVALUATIONS = frozenset(("evaluation", "run", "analysis", "query", "output", "trace"))
+"""The entities whose subjects name an evaluation after them."""
 
 
 def subject_of(fact: Fact) -> str:
@@ -76,6 +78,19 @@ def agent_of(subject: str) -> str:
         case [entity, _, _, happened, agent] | [entity, agent, happened]:
             return agent if (entity, happened) in _NAMES_OF_AGENT_FACTS else ""
     return ""
+
+
+def place_of(subject: str) -> dict[str, str]:
+    """Return what a line of a service's log says of a fact's `subject`: `evaluation` and `run`.
+
+    Without `run` for a fact about an evaluation as a whole, empty for one about something else.
+    """
+    match subject.removeprefix(f"{ROOT}.").split("."):
+        case [entity, evaluation, _] if entity in _OF_EVALUATIONS:
+            return {"evaluation": evaluation}
+        case [entity, evaluation, run, _, *_] if entity in _OF_EVALUATIONS:
+            return {"evaluation": evaluation, "run": run}
+    return {}
 
 
 def manifest_key(kind: str, name: str, version: str) -> str:

@@ -23,7 +23,7 @@ from schemas.encoding.codec import (
 from schemas.encoding.errors import MalformedMessage, SchemaError
 from schemas.message import Envelope, Fact, derived_id
 from schemas.request import Refused
-from schemas.subjects import subject_of
+from schemas.subjects import place_of, subject_of
 from schemas.values.identity import token_of
 
 _log = logging.getLogger(__name__)
@@ -141,7 +141,8 @@ class SkippingReader:
             if unreadable is not None:
                 unreadable.append(Unreadable(subject, sequence, stored_ns, str(error)))
             if (subject, sequence) not in self._skipped:
-                _log.warning("skipped %s at %d: %s", subject, sequence, error)
+                text, place = "skipped %s at %d: %s", place_of(subject)
+                _log.warning(text, subject, sequence, error, extra=place)
                 self._skipped[subject, sequence] = None
                 self._traffic.unread += 1
             if len(self._skipped) > _MOST_SKIPPED:

@@ -8,6 +8,7 @@ from mlscope.bus.errors import BusError
 from mlscope.bus.records import Recorded
 from mlscope.bus.streams import stream_of
 from schemas.encoding.codec import encode
+from schemas.subjects import place_of
 
 _log = logging.getLogger(__name__)
 
@@ -21,18 +22,19 @@ async def bury_unfolded(bus: Bus, unfolded: list[tuple[Recorded, Exception]]) ->
     while unfolded:
         recorded, error = unfolded.pop(0)
         reason = f"cannot be folded: {type(error).__name__}: {error}"
-        _log.error("passed over %s at %d: %s", recorded.subject, recorded.sequence, reason)
+        subject, sequence, place = recorded.subject, recorded.sequence, place_of(recorded.subject)
+        _log.error("passed over %s at %d: %s", subject, sequence, reason, extra=place)
         bus.traffic.unread += 1
         letter, letter_id = dead_letter(
             bus.name,
             reason,
-            subject=recorded.subject,
+            subject=subject,
             body=encode(recorded.envelope),
-            stream=stream_of(recorded.subject),
-            sequence=recorded.sequence,
+            stream=stream_of(subject),
+            sequence=sequence,
             deliveries=1,
         )
         try:
             await bus.publish(letter, id=letter_id)
         except BusError as failure:
-            _log.error("no dead letter for %s: %s", recorded.subject, failure)
+            _log.error("no dead letter for %s: %s", subject, failure, extra=place)

@@ -173,7 +173,8 @@ class Recollector:
         except DatabaseAway:
             raise
         except CollectorServiceError as error:
-            _log.warning("the end of %s is not recollected: %s", fact.run, error)
+            place = {"evaluation": fact.evaluation, "run": fact.run}
+            _log.warning("the end of %s is not recollected: %s", fact.run, error, extra=place)
             return 0
         return 1
 

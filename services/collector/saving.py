@@ -16,6 +16,7 @@ from mlscope.bus.bus import Bus, Delivery
 from mlscope.bus.errors import BusError
 from mlscope.bus.records import Recorded
 from schemas.batch import Batch
+from schemas.subjects import agent_of, place_of
 from schemas.values.identity import run_key
 from services.collector.errors import (
     DatabaseAway,
@@ -207,9 +208,11 @@ class Saver:
 
     async def _bury(self, delivery: Delivery, reason: str) -> None:
         subject = delivery.recorded.subject
+        place = place_of(subject) | {"agent": agent_of(subject)}
         try:
             await delivery.bury(reason)
             self.buried += 1
-            _log.warning("buried %s: %s", subject, reason)
+            _log.warning("buried %s: %s", subject, reason, extra=place)
         except BusError as error:
-            _log.error("no dead letter for %s; redelivery follows: %s", subject, error)
+            unburied = "no dead letter for %s; redelivery follows: %s"
+            _log.error(unburied, subject, error, extra=place)

@@ -99,7 +99,8 @@ class AgentCommands:
             if answer and _has_effect(effect, answer):
                 self._accepted.get(effect.evaluation, set()).update(_keys(effect))
                 return
-            _log.info("%s of %s is not accepted: %s", verb, effect.evaluation, answer)
+            place = _place_of(effect)
+            _log.info("%s of %s is not accepted: %s", verb, effect.evaluation, answer, extra=place)
             if answer and isinstance(effect, Start):
                 await self._count_refusal(effect, answer)
 
@@ -152,6 +153,15 @@ def _has_effect(effect: Effect, answer: WorkAnswer) -> bool:
     """
     is_gone = answer.error == "unknown" and not isinstance(effect, Start)
     return answer.accepted or is_gone
+
+
+def _place_of(effect: Start | Stop | Close) -> dict[str, str]:
+    """Return what a line of the log says of an effect beside its event; a close is of no run."""
+    place = {"evaluation": effect.evaluation, "agent": effect.agent}
+    if isinstance(effect, Close):
+        return place
+    runs = effect.runs if isinstance(effect, Start) else (effect.run,)
+    return place | {"run": ",".join(runs)}
 
 
 def _fields(effect: Stop | Close) -> dict[str, Any]:

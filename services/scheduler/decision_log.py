@@ -5,17 +5,21 @@ the evaluation is read again. A broker of three answers from its own copy, which
 """
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import Conflict
+from mlscope.logs import cut_cause
+from schemas.evaluation import EvaluationFailed
 from schemas.message import Fact, derived_id
 from schemas.subjects import decisions_of, request_of, story_of
 from services.scheduler.errors import Undecided
 from services.scheduler.evaluation.index import EvaluationIndex
 from services.scheduler.evaluation.state import EvaluationState, fold
 
+_log = logging.getLogger(__name__)
 _MAX_TURNS = 50
 _MOST_ENDED = 16
 """The ended evaluations whose states are remembered."""
@@ -121,6 +125,9 @@ class DecisionLog:
                 )
             except Conflict as conflict:
                 return conflict.actual
+            if isinstance(fact, EvaluationFailed):
+                extra = {"evaluation": evaluation, "cause": cut_cause(fact.cause)}
+                _log.warning("an evaluation failed", extra=extra)
         return last
 
 

@@ -342,7 +342,8 @@ class Scheduler:
             try:
                 is_over = await self._is_over(attempt)
             except BusError as error:
-                _log.info("could not read %s: %s", attempt.evaluation, error)
+                place = {"evaluation": attempt.evaluation, "run": attempt.run}
+                _log.info("could not read %s: %s", attempt.evaluation, error, extra=place)
                 return
             if is_over:
                 await self.commands.stop(agent, *attempt)

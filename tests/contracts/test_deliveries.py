@@ -188,7 +188,7 @@ async def test_a_buried_fact_keeps_its_reason(bus: Bus) -> None:
     ],
 )
 async def test_poison_is_buried_and_the_stream_goes_on(
-    bus: Bus, poison: bytes, reason: str
+    bus: Bus, poison: bytes, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await bus.publish_live(f"mlscope.v1.evaluation.{E}.poison", poison)
     await bus.publish(a_fact(), id="a")
@@ -197,6 +197,8 @@ async def test_poison_is_buried_and_the_stream_goes_on(
     (letter,) = await _dead(bus)
     assert letter.reason.startswith(reason)
     assert letter.body == poison
+    (line,) = [each for each in caplog.records if each.getMessage().startswith("buried")]
+    assert vars(line)["evaluation"] == E
 
 
 async def test_what_a_lost_instance_held_comes_to_another(world: World) -> None:

@@ -28,6 +28,7 @@ from schemas.subjects import (
     facts_of,
     join_subject,
     manifest_key,
+    place_of,
     recorded_runs,
     resources_subject,
     retry_subject,
@@ -172,3 +173,15 @@ def test_a_manifest_is_withdrawn_on_the_subject_of_its_own_token() -> None:
     assert subject_of(published) == f"mlscope.v1.manifest.{token}.published"
     withdrawn = ManifestWithdrawn(kind=manifest.kind, name=manifest.name, version=manifest.version)
     assert subject_of(withdrawn) == f"mlscope.v1.manifest.{token}.withdrawn"
+
+
+@pytest.mark.parametrize("kind", FACTS.values(), ids=FACTS)
+def test_a_subject_says_of_which_evaluation_and_run_it_is(kind: type[Fact]) -> None:
+    fact = sample(kind)
+    own = {name: getattr(fact, name) for name in ("evaluation", "run") if hasattr(fact, name)}
+    assert place_of(subject_of(fact)) == own
+
+
+@pytest.mark.parametrize("subject", ["", "mlscope.v1.run.e1", "$KV.leases.a", "a.b.c.d"])
+def test_what_is_of_no_evaluation_names_none(subject: str) -> None:
+    assert place_of(subject) == {}

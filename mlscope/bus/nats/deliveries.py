@@ -21,7 +21,7 @@ from mlscope.bus.nats.letters import FAILED, RetryOrder, stored_message
 from mlscope.bus.nats.suspects import MessagesInHand
 from mlscope.bus.records import Recorded
 from mlscope.bus.streams import Durable, matches
-from schemas.subjects import retry_subject
+from schemas.subjects import place_of, retry_subject
 
 _log = logging.getLogger(__name__)
 _LINGER_S = 2.0
@@ -190,7 +190,9 @@ class Puller:
                 try:
                     delivery = await self._decode_or_bury(message, metadata)
                 except BusError as error:
-                    _log.warning("%s is not read for now: %s", message.subject, error)
+                    subject = message.subject
+                    unread = "%s is not read for now: %s"
+                    _log.warning(unread, subject, error, extra=place_of(subject))
                     continue
                 if delivery is not None:
                     self.in_hand.hold(position, self.durable.ack_wait_s)
@@ -331,8 +333,10 @@ class Puller:
         return NatsDelivery(self, message, metadata, recorded)
 
     async def _give_up(self, message: Msg, metadata: DeliveryMetadata, reason: str) -> None:
-        _log.warning("buried %s at %d: %s", message.subject, metadata.sequence, reason)
+        place = place_of(message.subject)
+        _log.warning("buried %s at %d: %s", message.subject, metadata.sequence, reason, extra=place)
         try:
             await self.bury(message, metadata, reason)
         except BusError as error:
-            _log.error("no dead letter for %s, it will be retried: %s", message.subject, error)
+            unburied = "no dead letter for %s, it will be retried: %s"
+            _log.error(unburied, message.subject, error, extra=place)

@@ -10,6 +10,7 @@ from mlscope.testing.memory_bus.durable import DurableState
 from mlscope.testing.memory_bus.log import MemoryMessage
 from mlscope.testing.memory_bus.server import MemoryServer
 from schemas.message import Fact
+from schemas.subjects import place_of
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +70,8 @@ class MemoryDelivery:
         return True
 
     async def _give_up(self, reason: str) -> None:
-        _log.warning("buried %s: %s", self._message.subject, reason)
+        subject = self._message.subject
+        _log.warning("buried %s: %s", subject, reason, extra=place_of(subject))
         try:
             await self.bury(reason)
         except BusError as error:

@@ -118,7 +118,8 @@ class RemoteLoads:
                 start = Start(run.agent, attempt.evaluation, run.session, run.attempt, runs)
                 await self._issue(order_of(state, start), run)
         except Exception as error:  # noqa: BLE001  whatever it was, the attempt must not hang
-            _log.warning("load of %s not issued", attempt, exc_info=error)
+            place = {"evaluation": attempt.evaluation, "run": attempt.run}
+            _log.warning("load of %s not issued", attempt, exc_info=error, extra=place)
             reason = str(error) or type(error).__name__
             await self._give_up(attempt, f"its load could not be issued: {reason}")
 
@@ -173,7 +174,8 @@ class RemoteLoads:
             try:
                 await self._log.settle(attempt.evaluation, interrupt)
             except (BusError, Undecided) as error:
-                _log.warning("failure of %s not recorded yet: %s", attempt, error)
+                place = {"evaluation": attempt.evaluation, "run": attempt.run}
+                _log.warning("failure of %s not recorded yet: %s", attempt, error, extra=place)
             else:
                 return
             await asyncio.sleep(_PAUSE_S)

@@ -98,6 +98,7 @@ async def test_a_reader_goes_on_over_what_nobody_can_read(
         f"skipped {DECISION} at 2",
     ]
     evaluation = DECISION.split(".")[3]
+    assert {vars(record)["evaluation"] for record in caplog.records} == {evaluation}
     assert (traffic.unread, reader.unread(evaluation), reader.unread("other")) == (2, 2, 0)
     with pytest.raises(SchemaError):
         await decode_recorded(DECISION, 1, b"nonsense", shelf.fetch)

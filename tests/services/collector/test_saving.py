@@ -126,7 +126,7 @@ async def saving(saver: Saver, batch: int = 1) -> AsyncIterator[asyncio.Task[Non
     "error", [UnstartedAttempt("e1", "r0", 1), Unreachable("away"), MemoryError()]
 )
 async def test_a_last_try_that_cannot_be_buried_ends_no_saver(
-    error: Exception, monkeypatch: pytest.MonkeyPatch
+    error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def failing(batch: Batch, _: int) -> Prepared:
         raise MisshapenBatch("torn") if batch.sequence else error
@@ -151,6 +151,10 @@ async def test_a_last_try_that_cannot_be_buried_ends_no_saver(
             while not saver.buried and not task.done():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     assert (saver.buried, refused) == (1, ["given up after 1 tries"])
+    buried = caplog.records[-1]
+    assert buried.getMessage().startswith("buried")
+    place = {"evaluation": "e1", "run": "r0", "agent": "a1"}
+    assert {name: vars(buried)[name] for name in place} == place
 
 
 class Starved:

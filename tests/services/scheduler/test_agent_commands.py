@@ -33,14 +33,23 @@ async def world() -> AsyncIterator[World]:
 
 @pytest.mark.parametrize("error", ["unknown", "malformed", ""])
 async def test_a_start_refused_for_good_fails_the_run_with_the_cause(
-    world: World, error: str
+    world: World, error: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "services.scheduler")
     async with scheduling(world, replace(PATIENT, attempts_lost=1)):
         agent = await world.an_agent(refuses=[error] * 1000)
         evaluation = await world.evaluate(a_request())
         status = await world.becomes(evaluation, "failed", within_s=30.0)
     assert status.cause == f"agent a1 would not start it: {error or 'no reason given'}"
     assert 1000 - len(agent.refuses) < 20
+    refused = next(each for each in caplog.records if "is not accepted" in each.message)
+    fields = vars(refused)
+    assert (fields["evaluation"], fields["agent"]) == (evaluation, "a1")
+    assert fields["run"] in {run.run for run in status.runs}
+    (failed,) = [each for each in caplog.records if each.message == "an evaluation failed"]
+    fields = vars(failed)
+    assert (failed.levelname, fields["evaluation"]) == ("WARNING", evaluation)
+    assert fields["cause"] == status.cause
 
 
 async def test_a_start_refused_for_now_is_repeated_until_it_is_taken(world: World) -> None:

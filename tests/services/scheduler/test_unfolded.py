@@ -48,7 +48,9 @@ async def letters(world: World, count: int) -> list[LetterBuried]:
         await asyncio.sleep(0.02)
 
 
-async def test_what_cannot_be_folded_is_buried_and_the_service_goes_on() -> None:
+async def test_what_cannot_be_folded_is_buried_and_the_service_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with asyncio.timeout(60), a_world() as world:
         places = [await curse(world, "cursed1")]
         async with scheduling(world):
@@ -58,6 +60,9 @@ async def test_what_cannot_be_folded_is_buried_and_the_service_goes_on() -> None
             evaluation = await world.evaluate(a_request())
             await world.becomes(evaluation, "analyzed")
     assert [letter.sequence for letter in buried] == places
+    passed_over = [each for each in caplog.records if each.message.startswith("passed over")]
+    names = [vars(record)["evaluation"] for record in passed_over]
+    assert names == ["cursed1", "cursed2"]
     assert {letter.reason for letter in buried} == {
         f"cannot be folded: ZeroDivisionError: cursed{n}" for n in (1, 2)
     }

@@ -2,16 +2,19 @@
 
 import asyncio
 import contextlib
+import logging
 from collections import Counter
 
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError, StreamFull, Unreachable
+from mlscope.logs import cut_cause
 from mlscope.tasks import end_tasks
 from schemas.batch import Batch
 from schemas.message import Fact
 from schemas.run import RunCompleted, RunFailed
 from services.agent.host.publishing.dropped_batches import ROWS, DroppedBatches, batch_counts
 
+_log = logging.getLogger(__name__)
 _WINDOW = 16
 _LEAST_PAUSE_S = 0.05
 _MOST_PAUSE_S = 1.0
@@ -114,6 +117,15 @@ class BusSink:
         if isinstance(fact, RunCompleted | RunFailed):
             self.runs_ended[fact.happened] += 1
             self.dropped_batches += fact.tally.dropped_batches
+        if isinstance(fact, RunFailed):
+            extra = {
+                "evaluation": fact.evaluation,
+                "run": fact.run,
+                "attempt": fact.attempt,
+                "agent": fact.agent,
+                "cause": cut_cause(f"{fact.error}: {fact.message}"),
+            }
+            _log.warning("a run failed", extra=extra)
 
     async def settle(self, cause: str) -> DroppedBatches:
         """Wait until every batch of a cause is stored or dropped; return the latter, once."""

@@ -12,7 +12,7 @@ from mlscope.bus.streams import STREAMS
 from mlscope.testing.memory_bus import MemoryServer, connect
 from mlscope.tracing.batches import Attempt, query_batch, trace_batch
 from schemas.batch import Batch, QueriesAnswered, TraceCaptured
-from schemas.run import RunReady
+from schemas.run import RunFailed, RunReady
 from schemas.subjects import facts_of
 from services.agent.host.publishing.outbox import BusSink
 
@@ -125,3 +125,28 @@ async def test_closing_gives_up_at_once(full: Bus) -> None:
     await until_full(sink)
     await sink.close()
     assert (sink.pending, sink.is_full) == (0, False)
+
+
+async def test_each_failed_run_is_one_line_of_the_log_without_secrets(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    failed = RunFailed(
+        evaluation="e1",
+        run="r0",
+        attempt=2,
+        agent="a1",
+        error="open",
+        message=f"{'x' * 475} https://ann:secret@host/m.onnx {'y' * 9999}",
+    )
+    async with connect(MemoryServer(), "agent") as bus:
+        sink = BusSink(bus)
+        await sink.put(failed, id="f1", cause=A)
+        await sink.put(READY, id="f2", cause=A)
+    (line,) = caplog.records
+    fields = vars(line)
+    assert (line.levelname, line.getMessage()) == ("WARNING", "a run failed")
+    names = ("evaluation", "run", "attempt", "agent")
+    assert [fields[name] for name in names] == ["e1", "r0", 2, "a1"]
+    assert fields["cause"].startswith("open: xxx")
+    assert "sec" not in fields["cause"]
+    assert len(fields["cause"]) == 500
