@@ -35,6 +35,11 @@ def add_services(commands: Parsers) -> None:
         action="store_true",
         help="kill a service that was silent three times in a row, so that it is restarted",
     )
+    health.add_argument(
+        "--liveness",
+        action="store_true",
+        help="fail only if it is silent, not without a broker or before it is ready",
+    )
     add_command(commands, "provision", "create streams, durables, buckets and database tables")
     doctor = add_command(commands, "doctor", "check this machine and print what is missing")
     add_output(doctor)

@@ -15,7 +15,10 @@ _SILENCES = 3
 
 
 def health(arguments: argparse.Namespace) -> int:
-    """Ask a service, and end one that was silent three times in a row if `--end` is given."""
+    """Ask a service, and end one that was silent three times in a row if `--end` is given.
+
+    With `--liveness` only a silent one has failed: no restart helps a service without its broker.
+    """
     settings = Settings.read(os.environ)
     file = settings.ready_file
     if file is None:
@@ -30,4 +33,5 @@ def health(arguments: argparse.Namespace) -> int:
         with suppress(ProcessLookupError):
             # One that hangs does not hear a softer signal.
             os.kill(announced.pid, signal.SIGKILL)
-    return exits.OK if hearing == "answers" else exits.FAILED
+    is_good = hearing != "silent" if arguments.liveness else hearing == "answers"
+    return exits.OK if is_good else exits.FAILED

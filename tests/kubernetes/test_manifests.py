@@ -13,6 +13,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from cli.arguments import build_parser
 from cli.commands.keys import keys
 from mlscope.manifests.folders import read_manifests
 from mlscope.people import people_folder
@@ -81,6 +82,18 @@ def test_every_service_the_brokers_and_two_kinds_of_agents_run() -> None:
     assert set(PODS) == {*SERVICES, "nats", "provision", "agent-cpu", "agent-nvidia"}
     arguments = {name: PODS[name]["spec"]["containers"][0]["args"] for name in SERVICES}
     assert arguments == {name: ["serve", name] for name in SERVICES}
+
+
+@pytest.mark.parametrize("name", sorted({*PODS} - {"nats", "provision"}))
+def test_only_a_silent_service_is_restarted(name: str) -> None:
+    container = PODS[name]["spec"]["containers"][0]
+    service = container["args"][1]
+    question = ["mlscope", "health", service]
+    alive = container["livenessProbe"]["exec"]["command"]
+    assert alive == [*question, "--liveness"], "without a broker, runs in progress go on"
+    assert container["startupProbe"]["exec"]["command"] == question, "a start ends with an answer"
+    parsed = build_parser().parse_args(alive[1:])
+    assert (parsed.service, parsed.liveness) == (service, True)
 
 
 @pytest.mark.parametrize("name", PODS)

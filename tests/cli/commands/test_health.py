@@ -49,6 +49,7 @@ async def test_a_hung_service_is_silent_and_ended_at_the_third_question(
     for _ in range(2):
         silent = await line(*question)
         assert (silent.code, silent.out) == (exits.FAILED, "registry: silent\n")
+    assert (await line("health", "registry", "--liveness", "--within", "0.5")) == silent
     assert "killed, so that it is restarted" in (await line(*question)).out
     assert (await ended(process)).code == -signal.SIGKILL
 
@@ -60,6 +61,16 @@ async def test_without_a_broker_no_service_is_ended(tmp_path: Path) -> None:
     for _ in range(4):
         end = await line("health", "registry", "--end")
         assert (end.code, end.out) == (exits.FAILED, "registry: no broker\n")
+
+
+async def test_without_a_broker_a_service_is_alive(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    line = CommandLine(MLSCOPE_NATS_URL="nats://127.0.0.1:9", MLSCOPE_READY_FILE=str(ready))
+    starting = await line("health", "agent", "--liveness")
+    assert (starting.code, starting.out) == (exits.OK, "agent: starting\n")
+    Announced("x1", os.getpid()).write(ready)
+    alone = await line("health", "agent", "--liveness")
+    assert (alone.code, alone.out) == (exits.OK, "agent: no broker\n")
 
 
 async def test_a_service_whose_connection_is_closed_for_good_ends(

@@ -93,7 +93,8 @@ def answers(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> bool:
     with monkeypatch.context() as inside:
         for name, text in {**environ, "MLSCOPE_NATS_SEED_FILE": operator_file}.items():
             inside.setenv(name, text)
-        return health(argparse.Namespace(service="admission", within=5.0, end=False)) == exits.OK
+        question = {"service": "admission", "within": 5.0, "end": False, "liveness": False}
+        return health(argparse.Namespace(**question)) == exits.OK
 
 
 async def test_a_machine_joins_and_is_shut_out(
