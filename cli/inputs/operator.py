@@ -13,9 +13,9 @@ from cli.cluster.keys.members import Members
 from cli.cluster.state import ClusterState
 from cli.failures import Misused
 from mlscope.bus.access.permissions import OPERATOR
-from mlscope.bus.errors import BusError
+from mlscope.bus.errors import BusError, NotPermitted
 from mlscope.client.connection import find_settings
-from mlscope.client.errors import ClientError, NotAnswering
+from mlscope.client.errors import ClientError, Denied, NotAnswering
 from mlscope.settings import InvalidSetting
 from schemas.agent import AgentRevoked
 from schemas.message import Fact
@@ -40,7 +40,7 @@ class NotRecorded(ClientError):
 async def record_decision(arguments: argparse.Namespace, fact: Fact) -> None:
     """Record a `fact` with the operator's key; the `arguments` name the cluster.
 
-    Raises NotAnswering, NoCluster.
+    Raises Denied (another key than the operator's), NotAnswering, NoCluster.
     """
     from mlscope.bus.nats import connect
 
@@ -51,6 +51,11 @@ async def record_decision(arguments: argparse.Namespace, fact: Fact) -> None:
             await bus.publish(fact, id=secrets.token_hex(16))
             if isinstance(fact, AgentRevoked):
                 await bus.delete("leases", f"agent-{fact.agent}")
+    except NotPermitted as error:
+        needed = "it takes the operator's key, no person's: keys/operator.nk of the cluster's data"
+        fix = "run this on the cluster's machine, or name that file with --seed-file"
+        reason = f"{seed_file} may not record this; {needed}; {fix}"
+        raise Denied(f"{fact.entity}.{fact.happened}", reason) from error
     except BusError as error:
         raise NotAnswering("connect", str(error)) from error
 

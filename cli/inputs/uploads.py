@@ -22,9 +22,13 @@ from cli.failures import Misused
 from cli.printing.transfers import TransferLine
 from mlscope.assets.partial import Progress
 from mlscope.bus.access.permissions import CURATOR
+from mlscope.bus.errors import NotPermitted
+from mlscope.client.asking import missing_right
 from mlscope.client.connection import REQUESTER, find_settings
+from mlscope.client.errors import Denied
 from mlscope.datasets.errors import DatasetError
 from mlscope.datasets.readers.folder import paths_below
+from schemas.request import Evaluate
 
 if TYPE_CHECKING:
     from mlscope.assets.artifacts import Artifacts
@@ -86,7 +90,7 @@ def put_archive(arguments: argparse.Namespace, kind: str, members: Members) -> t
     """Upload files as one archive; return its address and `sha256:…`.
 
     `arguments` name the cluster; `kind` begins the archive's name; `members` are its files.
-    Raises NoCluster, Unreachable, NotPermitted, OSError.
+    Raises as `put_file`.
     """
     with tempfile.TemporaryDirectory(prefix="mlscope-") as folder:
         archive = Path(folder, "sent.tar")
@@ -100,7 +104,8 @@ def put_file(
     """Upload the file at `path`; return its address and `sha256:…`.
 
     `arguments` name the cluster, and may be quiet; `kind` begins the file's name. Progress shows
-    `shown_name`, or the name of `path`. Raises NoCluster, Unreachable, NotPermitted, OSError.
+    `shown_name`, or the name of `path`. Raises NoCluster, Unreachable, NotPermitted, Denied,
+    OSError.
     """
 
     async def put() -> tuple[str, str]:
@@ -109,7 +114,10 @@ def put_file(
             name = f"{kind}/{sha256}{path.suffix if path.suffix[1:].isalnum() else ''}"
             stream = io.StringIO() if getattr(arguments, "quiet", False) else sys.stderr
             with TransferLine(stream, shown_name or path.name, verb="sent") as line:
-                return await store.put(name, path, line.show), f"sha256:{sha256}"
+                try:
+                    return await store.put(name, path, line.show), f"sha256:{sha256}"
+                except NotPermitted as error:
+                    raise Denied("send files", missing_right(Evaluate.verb)) from error
 
     return asyncio.run(put())
 

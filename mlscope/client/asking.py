@@ -19,6 +19,7 @@ from schemas.analysis import Table, Tables
 from schemas.encoding.codec import encode_body, parse, unpack
 from schemas.encoding.errors import MalformedMessage
 from schemas.message import Command, Message
+from schemas.people import ROLES, VERBS
 from schemas.request import Evaluate, Refused, ShowTables
 from schemas.subjects import command_subject
 
@@ -67,12 +68,26 @@ async def answer_body(
     try:
         return await bus.ask(command_subject(type(command)), body, timeout_s=timeout_s)
     except NotPermitted as error:
-        raise Denied(command.verb, str(error)) from error
+        raise Denied(command.verb, missing_right(command.verb)) from error
     except (NoAnswer, NoReply) as error:
         reason = "no service answers" if isinstance(error, NoAnswer) else "no answer in time"
         raise NotAnswering(command.verb, reason) from error
     except Unreachable as error:
         raise NoBroker(command.verb, str(error)) from error
+
+
+def missing_right(verb: str) -> str:
+    """Return whose keys may not send the command with this `verb`, whose may, and the way there."""
+    may = [role for role in ROLES if verb in VERBS[role]]
+    may_not = [role for role in ROLES if role not in may]
+    if not may or not may_not:
+        return "this key may not do this" + ("; the key of any person may" if may else "")
+    lacking, having = (" or ".join(f"{role}'s" for role in roles) for roles in (may_not, may))
+    article = "an" if may[0] == "owner" else "a"
+    return (
+        f"a {lacking} key may not do this, {article} {having} may; "
+        "`mlscope people add` on the cluster's machine changes a role"
+    )
 
 
 def answer_in(command: Command, body: bytes) -> dict[str, Any]:

@@ -354,8 +354,8 @@ class Connection:
         text = redact(str(error) or type(error).__name__)
         is_repeated = text == self._last_failure
         self._last_failure = text
-        _log.log(logging.DEBUG if is_repeated else logging.WARNING, "%s: %s", self.name, text)
-        self._replies.note_denial(text.lower())
+        is_known = self._replies.note_denial(text.lower()) or is_repeated
+        _log.log(logging.DEBUG if is_known else logging.WARNING, "%s: %s", self.name, text)
         self._rejection.note(text.lower())
         if self._rejection.is_revoked and self._closing is None:
             self._lose(KeyRevoked(self.name))

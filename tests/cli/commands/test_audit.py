@@ -4,8 +4,8 @@ import csv
 import hashlib
 import io
 import json
-import time
 import re
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import datetime

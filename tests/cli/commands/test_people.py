@@ -1,6 +1,7 @@
 """People with real keys: each asks in the own name, within a role, until they are removed."""
 
 import argparse
+import asyncio
 import json
 import stat
 from pathlib import Path
@@ -14,13 +15,14 @@ from cli.commands import audit, people
 from cli.failures import Failure, Misused, explain
 from cli.inputs import operator
 from cli.inputs.operator import NotRecorded
+from cli.inputs.uploads import put_file
 from mlscope.bus.asked import answer_all
 from mlscope.bus.bus import Bus
 from mlscope.bus.errors import BusError, NotPermitted
 from mlscope.bus.nats import connect
 from mlscope.bus.records import ReceivedCommand
 from mlscope.client.connection import find_settings, open_bus
-from mlscope.client.errors import Denied, NotAnswering
+from mlscope.client.errors import Denied
 from mlscope.people import People, people_folder
 from mlscope.provision import provision
 from mlscope.settings import Settings
@@ -32,6 +34,8 @@ from schemas.request import (
 )
 from schemas.subjects import asked_subject, asker_of, command_subject
 from tests.cli.commands.test_agents import listening
+from tests.cli.conftest import CommandLine
+from tests.cli.in_process import arguments as arguments_of
 
 
 def arguments(folder: Path, name: str = "ada", **more: Any) -> argparse.Namespace:
@@ -56,8 +60,24 @@ async def answer_who_asks(bus: Bus) -> None:
         await answer_all(bus, command, answer, queue="scheduler")
 
 
+async def check_refusals(folder: Path, key: Path) -> None:
+    """Check what commands say to a viewer whose key is the file `key`, of the cluster `folder`."""
+    reason = (
+        "a viewer's key may not do this, a requester's or owner's may; `mlscope people add` "
+        "on the cluster's machine changes a role"
+    )
+    own = ("run", "tiny", "--data", str(folder), "--seed-file", str(key), "--quiet")
+    ended = await CommandLine()(*own)
+    assert (ended.code, ended.err) == (exits.AUTH, f"mlscope run: evaluate: {reason}\n")
+    model = folder / "m.onnx"
+    model.write_bytes(b"weights")
+    with pytest.raises(Denied) as raised:
+        await asyncio.to_thread(put_file, arguments_of(*own), "models", model)
+    assert str(raised.value) == f"send files: {reason}"
+
+
 async def test_a_person_asks_in_no_other_name_until_removed(
-    data_folder: Path, capsys: pytest.CaptureFixture[str]
+    data_folder: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     own = data_folder / "keys" / "people" / "ada.nk"
     with listening(data_folder) as state:
@@ -86,9 +106,13 @@ async def test_a_person_asks_in_no_other_name_until_removed(
                 answer = await ada.ask(command_subject(ListEvaluations), b"{}")
                 assert answer.decode() == repr(Asker("ada", "viewer"))
                 seed_text = own.read_text()
+                await check_refusals(data_folder, own)
+                caplog.clear()
                 other_key = str(data_folder / "keys" / "requester.nk")
-                with pytest.raises(NotRecorded, match="of ada no longer work, but"):
+                reason = "of ada no longer work, but .* it takes the operator's key"
+                with pytest.raises(NotRecorded, match=reason):
                     await people.remove(arguments(data_folder, seed_file=other_key))
+                assert "permissions violation" not in caplog.text.lower()
                 assert await people.remove(arguments(data_folder)) == 0
                 with pytest.raises(BusError):
                     await ada.ask(command_subject(ListEvaluations), b"{}", timeout_s=1)

@@ -5,7 +5,7 @@ import pytest
 from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.bus import Bus
 from mlscope.client import AsyncClient, CommandRefused, EvaluationRefused, NotAnswering
-from mlscope.client.asking import ask, ask_for, command_of
+from mlscope.client.asking import ask, ask_for, command_of, missing_right
 from mlscope.client.connection import open_bus
 from mlscope.client.errors import Denied, NoBroker, OtherVersion
 from mlscope.testing.memory_bus import MemoryServer, connect
@@ -67,6 +67,19 @@ async def test_what_the_key_may_not_ask_is_denied(nats_server: NatsServer) -> No
         with pytest.raises(Denied) as raised:
             await ask(bus, Forbidden())
     assert raised.value.verb == "agent.a1.start"
+    assert str(raised.value) == "agent.a1.start: this key may not do this"
+
+
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [
+        ("evaluate", "a viewer's key may not do this, a requester's or owner's may; `mlscope peo"),
+        ("price", "a viewer's or requester's key may not do this, an owner's may; `mlscope people"),
+        ("catalog", "this key may not do this; the key of any person may"),
+    ],
+)
+def test_a_missing_right_has_the_roles_that_include_it(verb: str, said: str) -> None:
+    assert missing_right(verb).startswith(said)
 
 
 async def test_an_answer_of_another_shape_is_one_of_another_version(

@@ -28,6 +28,7 @@ class ReplySubjects:
     def __init__(self, inbox: str) -> None:
         """Use `inbox`, which belongs to this connection alone, below its key's inbox prefix."""
         self.inbox = inbox
+        self._answers = f"{inbox}.*".lower()
         #: in the order in which they were denied
         self.denied: dict[str, None] = {}
         self._waiting: dict[str, _Waiter] = {}
@@ -38,11 +39,14 @@ class ReplySubjects:
     ) -> str:
         """Return a new reply subject for a request to `subject`.
 
-        Replies are passed to `receive`, a failure to `fail`, until `leave`.
+        Replies are passed to `receive`, a failure to `fail`, until `leave`. Where the inbox is
+        denied, the call fails at once.
         """
         self._count += 1
         token = f"{self.inbox}.{self._count:x}"
         self._waiting[token] = _Waiter(subject, receive, fail)
+        if self._answers in self.denied:
+            fail(NotPermitted(subject))
         return token
 
     def leave(self, token: str) -> None:
@@ -56,24 +60,32 @@ class ReplySubjects:
             waiter.receive(message)
 
     def fail_all(self, error: BusError) -> None:
-        """Fail every waiting caller with `error`."""
+        """Fail every waiting caller with `error`; the next connection may have its inbox again."""
+        self.denied.pop(self._answers, None)
         for waiter in list(self._waiting.values()):
             waiter.fail(error)
 
-    def note_denial(self, text: str) -> None:
+    def note_denial(self, text: str) -> bool:
         """Read a permission error of the server: fail the callers that wait on its subject.
 
-        The subject is remembered for `is_denied`. nats-py passes errors on in lower case.
+        Without the inbox none is answered: all fail, later ones too. The subject is remembered for
+        `is_denied`. Returns whether callers are told. nats-py passes errors on in lower case.
         """
         if _DENIED not in text or '"' not in text:
-            return
+            return False
         subject = text.split('"')[1]
         self.denied[subject] = None
         if len(self.denied) > _MOST_DENIED:
             del self.denied[next(iter(self.denied))]
-        for waiter in list(self._waiting.values()):
-            if waiter.subject.lower() == subject:
-                waiter.fail(NotPermitted(waiter.subject))
+        is_inbox = subject == self._answers
+        failing = [
+            waiter
+            for waiter in self._waiting.values()
+            if is_inbox or waiter.subject.lower() == subject
+        ]
+        for waiter in failing:
+            waiter.fail(NotPermitted(waiter.subject))
+        return is_inbox or bool(failing)
 
     def is_denied(self, subject: str) -> bool:
         """Tell whether the server has denied this subject before."""

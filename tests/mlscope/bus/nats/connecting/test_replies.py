@@ -57,6 +57,27 @@ def test_a_denial_concerns_its_subject_in_whatever_case(room: ReplySubjects) -> 
     assert not room.is_denied("a")
 
 
+def test_without_an_inbox_nobody_is_answered_until_the_next_connection(
+    room: ReplySubjects,
+) -> None:
+    waiters = [Waiter(), Waiter(), Waiter()]
+    waiters[0].enter(room, "a")
+    text = f'permissions violation for subscription to "{room.inbox}.*"'
+    assert room.note_denial(text.lower()), "somebody is told"
+    waiters[1].enter(room, "b")
+    room.fail_all(Unreachable("x"))
+    waiters[2].enter(room, "b")
+    assert [type(waiter.errors[0]) for waiter in waiters[:2]] == [NotPermitted] * 2
+    assert waiters[2].errors == []
+
+
+def test_who_is_told_of_a_denial_says_so_and_no_log(room: ReplySubjects) -> None:
+    text = 'permissions violation for publish to "a"'
+    assert not room.note_denial(text)
+    Waiter().enter(room, "a")
+    assert room.note_denial(text)
+
+
 @pytest.mark.parametrize("text", ["stale connection", "permissions violation for nothing", ""])
 def test_other_complaints_deny_nothing(room: ReplySubjects, text: str) -> None:
     room.note_denial(text)
