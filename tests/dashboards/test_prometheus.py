@@ -65,6 +65,14 @@ def test_what_to_do_about_every_alert_is_written() -> None:
     assert [rule["alert"] for rule in rules() if f"`{rule['alert']}`" not in text] == []
 
 
+@pytest.mark.parametrize(
+    "metric", ["mlscope_evaluations_lost", "mlscope_evaluations_database_only"]
+)
+def test_rows_that_only_one_disk_has_are_told_within_an_hour(metric: str) -> None:
+    (rule,) = (rule for rule in rules() if rule["expr"] == f"{metric} > 0")
+    assert rule.get("for", "1h") == "1h"
+
+
 def test_prometheus_loads_the_rules_and_sends_the_token() -> None:
     settings = yaml.safe_load((FOLDER / "prometheus.yml").read_text("utf-8"))
     assert all((FOLDER / name).is_file() for name in settings["rule_files"])
