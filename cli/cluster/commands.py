@@ -45,7 +45,7 @@ def add_commands(subparsers: Parsers) -> None:
         "--listen",
         default="",
         metavar="ADDRESS",
-        help="let other machines reach the broker and the pages at this address, over TLS "
+        help="let other machines reach the broker and the pages at this IPv4 address, over TLS "
         "(default: MLSCOPE_LISTEN, else this machine only)",
     )
     up_parser.set_defaults(run=up)

@@ -110,7 +110,7 @@ class CertificateIncomplete(ClusterError):
 
 
 class NotAnAddress(ClusterError):
-    """`--listen` needs an address or name of this machine by which the others reach it."""
+    """`--listen` needs an IPv4 address of this machine, or a name of one; IPv6 is not supported."""
 
     def __init__(self, address: str) -> None:
         """Give the `address` that was asked for."""

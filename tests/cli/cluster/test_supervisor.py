@@ -391,7 +391,7 @@ async def open_and_close(settings: Settings) -> None:
     await connection.close()
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.250", "no such name"])
+@pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.250", "::1", "no such name"])
 def test_an_address_of_no_use_to_others_is_refused(tmp_path: Path, address: str) -> None:
-    with pytest.raises(NotAnAddress, match=f"address: {address}"):
+    with pytest.raises(NotAnAddress, match=f"IPv4 address .*\n  address: {address}"):
         run_cluster(tmp_path, {}, os.getpid(), lambda _: None, address=address)
