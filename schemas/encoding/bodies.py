@@ -74,12 +74,21 @@ class _Containers:
 
 
 def _parse_msgpack(body: bytes, most_elements: int | None = None) -> Any:
+    """Return the value of a whole body. Raises ValueError, which says what is expected."""
     take = _Containers(most_elements).take
     # A list is made before it is counted.
     longest = -1 if most_elements is None else most_elements
-    return msgpack.unpackb(
-        body, strict_map_key=False, list_hook=take, object_hook=take, max_array_len=longest
-    )
+    try:
+        return msgpack.unpackb(
+            body, strict_map_key=False, list_hook=take, object_hook=take, max_array_len=longest
+        )
+    except msgpack.ExtraData as error:
+        raise ValueError("one msgpack map or JSON object is expected, nothing after it") from error
+    except ValueError as error:
+        if "incomplete input" not in str(error):
+            raise
+        early = "one msgpack map or JSON object is expected; it ends too early"
+        raise ValueError(early) from error
 
 
 def _parse_json(body: bytes) -> Any:

@@ -131,7 +131,8 @@ class Guard:
     def _refusal(self, request: Request) -> Response | None:
         host = host_of(request.headers)
         if host is None:
-            return _forbidden("the header Host names no host", 400)
+            message = "the header Host names no host: expected NAME or NAME:PORT of the gateway"
+            return refusal(Refused(error="invalid", message=message, field="Host"), 400)
         if self._token is None and not (is_loopback(host) or host in self._own_hosts):
             return _forbidden("this host name is not the gateway's; set MLSCOPE_GATEWAY_URL")
         origin = request.headers.get("origin")
@@ -281,5 +282,5 @@ def _too_many_fields(scope: Scope) -> Response | None:
     return refusal(Refused(error="malformed", message=message, found=found, allowed=allowed))
 
 
-def _forbidden(message: str, code: int = 403) -> Response:
-    return refusal(Refused(error="invalid", message=message), code)
+def _forbidden(message: str) -> Response:
+    return refusal(Refused(error="invalid", message=message), 403)

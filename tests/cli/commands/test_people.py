@@ -22,7 +22,7 @@ from mlscope.bus.errors import BusError, NotPermitted
 from mlscope.bus.nats import connect
 from mlscope.bus.records import ReceivedCommand
 from mlscope.client.connection import find_settings, open_bus
-from mlscope.client.errors import Denied
+from mlscope.client.errors import Denied, NotAnswering
 from mlscope.people import People, people_folder
 from mlscope.provision import provision
 from mlscope.settings import Settings

@@ -140,6 +140,20 @@ def test_what_is_no_map_is_malformed(body: bytes) -> None:
         unpack(body)
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"\x80\x80", "nothing after it"),
+        (b"\xef\xbb\xbf{}", "nothing after it"),
+        (b"\x81\xa1a", "it ends too early"),
+    ],
+)
+def test_bytes_that_are_no_message_are_told_what_to_be(body: bytes, expected: str) -> None:
+    with pytest.raises(MalformedMessage, match="one msgpack map or JSON object") as raised:
+        unpack(body)
+    assert expected in str(raised.value)
+
+
 def test_an_empty_body_is_an_empty_map() -> None:
     with pytest.raises(MalformedMessage) as raised:
         decode_body(Cancel, b"")

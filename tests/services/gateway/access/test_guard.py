@@ -143,6 +143,8 @@ async def test_what_is_written_as_a_host_opens_nothing(
             response = await web.get("/api/catalog", headers={"Host": host})
             assert response.status_code == 400
             assert response.json()["accepted"] is False
+            assert response.json()["field"] == "Host"
+            assert "expected NAME or NAME:PORT" in response.json()["message"]
 
 
 async def test_what_is_routed_is_guarded_whatever_address_the_host_makes_of_it() -> None:
