@@ -63,7 +63,8 @@ class Outcome:
         equal = len(self.digests) - len(differing)
         yield f"tables of {many(len(self.digests), 'evaluation')}, {equal} with the log's digest"
         if differing:
-            yield f"  other figures than before: {_listed(differing)}"
+            cause = "by another release, or of other rows"
+            yield f"  other tables than the log names ({cause}): {_listed(differing)}"
         for evaluation, reason in sorted(self.failed.items()):
             yield f"  no tables of {evaluation}: {reason}"
 

@@ -166,6 +166,15 @@ async def test_an_analysis_that_fails_leaves_the_tables_and_is_named(
     assert digests(world, ANALYZED) == before
 
 
+def test_other_tables_are_not_called_other_figures() -> None:
+    """Another release makes other tables of the same rows; the log does not say which made its."""
+    lines = [*Outcome(digests={"e1": True, "e2": False}).lines()]
+    assert lines[1:] == [
+        "tables of 2 evaluations, 1 with the log's digest",
+        "  other tables than the log names (by another release, or of other rows): e2",
+    ]
+
+
 async def test_an_analysis_without_end_is_named_and_not_waited_for(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
