@@ -101,6 +101,7 @@ async def rebuilt(
     BusError, and psycopg's errors.
     """
     from services.collector.rebuilding import rebuild_rows
+    from services.collector.visibility import Visibility
 
     with staged(settings.database_conninfo()) as staging:
         if backup is not None:
@@ -121,6 +122,8 @@ async def rebuilt(
             analyzed = outcome.digests.keys()
             outcome.keep(await asyncio.to_thread(staging.replace, complete.keys(), analyzed))
     if not is_trial:
+        with closing(Visibility(bus, settings.database_conninfo())) as visibility:
+            await visibility.judge_all()
         await _analyze_kept(bus, settings, outcome)
     return outcome
 

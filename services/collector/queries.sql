@@ -239,3 +239,22 @@ LIMIT %(most)s;
 -- purged_runs --
 -- Note that the messages of attempts are gone from the streams.
 UPDATE run SET purged_at = now() WHERE run_key = ANY(%(run_keys)s::int8[]);
+
+-- unjudged_runs --
+-- A page of attempts of which it is not noted whether everybody may see them, by run key.
+SELECT run_key, evaluation
+FROM run
+WHERE run_key > %(after)s AND NOT EXISTS (
+    SELECT FROM run_visibility WHERE run_visibility.run_key = run.run_key
+)
+ORDER BY run_key
+LIMIT %(most)s;
+
+-- note_visibility --
+-- Note whether everybody may see the rows of attempts. What is noted stays.
+INSERT INTO run_visibility (run_key, evaluation, is_visible)
+SELECT run_key, evaluation, is_visible
+FROM unnest(%(run_keys)s::int8[], %(evaluations)s::text[], %(are_visible)s::bool[])
+    AS noted (run_key, evaluation, is_visible)
+ORDER BY run_key
+ON CONFLICT DO NOTHING;

@@ -8,11 +8,12 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from mlscope.bus.bus import Bus, Delivery
 from mlscope.bus.errors import BusError
+from mlscope.bus.records import Recorded
 from schemas.evaluation import RunInterrupted
 from schemas.message import derived_id
 from schemas.run import RunIncomplete, RunRecorded
@@ -39,11 +40,19 @@ _PATIENCE_BEHIND = 10
 class AttemptRecorder:
     """Stores ended attempts, and announces complete ones."""
 
-    def __init__(self, bus: Bus, address: str, evaluations: Evaluations) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        address: str,
+        evaluations: Evaluations,
+        ended: Callable[[Sequence[Recorded]], None] = lambda _: None,
+    ) -> None:
         """Open two connections to the database at `address`, for storing and for polling.
 
-        Facts are read and published on `bus`; `evaluations` reads the decisions.
+        Facts are read and published on `bus`; `evaluations` reads the decisions. `ended` is called
+        with each end that was stored.
         """
+        self._ended = ended
         self._bus = bus
         self._ends = Store(address)
         self._store = Store(address)
@@ -126,6 +135,7 @@ class AttemptRecorder:
             else:
                 await delivery.retry(1.0)
         else:
+            self._ended([recorded])
             await delivery.ack()
 
     async def _announce(self, waiting: WaitingAttempt, fact: RunRecorded | RunIncomplete) -> None:

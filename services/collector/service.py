@@ -16,6 +16,7 @@ from services.collector.retention import Retention
 from services.collector.saving import Saver
 from services.collector.store import Store
 from services.collector.stored_batches import StoredBatches
+from services.collector.visibility import Visibility
 
 _MESSAGES_A_TRANSACTION = 80
 
@@ -47,18 +48,24 @@ async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> N
     """Collect from `bus` by `settings` until `stop` is set; then finish the current commits."""
     address = settings.database_conninfo()
     evaluations = Evaluations(bus)
-    recorder = AttemptRecorder(bus, address, evaluations)
+    visibility = Visibility(bus, address)
+    recorder = AttemptRecorder(bus, address, evaluations, visibility.note)
     batches = StoredBatches()
 
     def note_stored(stored: Sequence[Recorded]) -> None:
         batches.note(stored)
+        visibility.note(stored)
+        recorder.note_stored_rows()
+
+    def note_recollected() -> None:
+        visibility.look()
         recorder.note_stored_rows()
 
     spans = Saver(bus, [Store(address), Store(address)], evaluations, note_stored)
     queries = Saver(bus, [Store(address)], evaluations, note_stored)
     retention = Retention(bus, address, evaluations, settings.keep_unsaved_bytes)
     holdings = Holdings(bus, address, batches)
-    recollector = Recollector(bus, address, evaluations, recorder.note_stored_rows)
+    recollector = Recollector(bus, address, evaluations, note_recollected)
     await bus.announce(
         ServiceInfo("collector", version("mlscope"), "Keeps what happened, once.", {}),
         lambda: {
@@ -86,7 +93,8 @@ async def serve(bus: Bus, settings: CollectorSettings, stop: asyncio.Event) -> N
             retention.make_room(settings.purge_after_s),
             holdings.watch(),
             recollector.watch(),
+            visibility.watch(),
         )
     finally:
-        for closing in (spans, queries, recorder, retention, holdings, recollector):
+        for closing in (spans, queries, recorder, retention, holdings, recollector, visibility):
             closing.close()

@@ -256,6 +256,25 @@ class Store:
         with self._transaction() as session:
             session.execute(self._sql("purged_runs"), {"run_keys": list(run_keys)})
 
+    def unjudged_runs(self, after: int, at_most: int) -> dict[int, str]:
+        """Return the evaluations of attempts of which it is not noted who may see them, by run key.
+
+        Only `at_most` of them, with keys above `after`.
+        """
+        rows = self._rows("unjudged_runs", {"after": after, "most": at_most})
+        return {row["run_key"]: row["evaluation"] for row in rows}
+
+    def note_visibility(self, notes: Mapping[int, tuple[str, bool]]) -> None:
+        """Note the evaluations of attempts, and whether everybody may see them, by run key."""
+        evaluations, are_visible = zip(*notes.values(), strict=True)
+        values = {
+            "run_keys": list(notes),
+            "evaluations": list(evaluations),
+            "are_visible": list(are_visible),
+        }
+        with self._transaction() as session:
+            session.execute(self._sql("note_visibility"), values)
+
     def close(self) -> None:
         """Close the connection."""
         self._database.close()

@@ -19,6 +19,7 @@ COMMON = (
     "0008_saved_runs",
     "0009_saved_up_to",
     "0010_left_up_to",
+    "0011_run_visibility",
 )
 OWN = {
     "postgresql": ("0001_trends", "0002_trend"),
