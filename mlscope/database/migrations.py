@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import psycopg
 
+from mlscope.database.reader import drop_views, make_views
 from mlscope.errors import TlsMissing, WrongEncoding
 
 _log = logging.getLogger(__name__)
@@ -56,8 +57,9 @@ def apply(
     """Apply the missing migrations of `component` in one transaction; return the profile.
 
     The migrations are the files in `folder`, then `generated`; they are applied to the database at
-    `database_url`. An advisory lock makes parallel and repeated calls safe. Raises TlsMissing and
-    WrongEncoding before anything is changed.
+    `database_url`. After them the views for the role `mlscope_reader` are made anew. An advisory
+    lock makes parallel and repeated calls safe. Raises TlsMissing and WrongEncoding before anything
+    is changed.
     """
     profile = _install_extension(database_url)
     with psycopg.connect(database_url) as session:
@@ -69,12 +71,16 @@ def apply(
         applied = {row[0] for row in rows.fetchall()}
         migrations = (*migrations_in(folder, profile), *generated)
         missing = [migration for migration in migrations if migration.version not in applied]
+        if missing:
+            drop_views(session)
         for migration in missing:
             session.execute(migration.sql.encode())
             session.execute(
                 "INSERT INTO schema_version (component, version) VALUES (%s, %s)",
                 (component, migration.version),
             )
+        if missing:
+            make_views(session)
     return profile
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from mlscope.backup.staging import staged
 from mlscope.database.migrations import profile_of
+from mlscope.database.reader import drop_views, make_views
 from schemas.evaluation import MeasuredRun
 from schemas.request import ShowTables
 from schemas.values.identity import run_key
@@ -195,5 +196,67 @@ def test_dashboards_read_continuous_aggregates_too(
     _save(store, own["evaluation"], 0)
     store.end_run(run_row(a_completion(**own), a_plan().plan, time.time_ns(), "c0"))
     counts = answers_of(name, session)
+    assert counts.get("Agents", 1)
+    assert counts.get("Runs", 1)
+
+
+@pytest.fixture
+def reader(session: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]]:
+    """Make the role as an older reader.sql did, then the views as an upgrade does; be the role."""
+    session.execute("CREATE ROLE mlscope_reader")
+    session.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO mlscope_reader")
+    with session.transaction():
+        drop_views(session)
+        make_views(session)
+    session.execute("SET ROLE mlscope_reader")
+    # What a login of the role sets: all sessions share one backend, which has logged in.
+    session.execute("SET search_path = mlscope_reader, public")
+    yield session
+    session.execute("SET search_path = public")
+    session.execute("RESET ROLE")
+    session.execute("DROP OWNED BY mlscope_reader")
+    session.execute("DROP ROLE mlscope_reader")
+
+
+def _readable(session: psycopg.Connection[Any]) -> list[str]:
+    """Return the tables, chunks and aggregates that the reading role may read as they are."""
+    found = session.execute(
+        "SELECT relname FROM pg_class WHERE relkind IN ('r', 'v')"
+        " AND (relnamespace = 'public'::regnamespace"
+        "  OR relname ~ '_hyper_|_materialized_hypertable_|^_partial_view_|^_direct_view_')"
+        " AND has_table_privilege('mlscope_reader', oid, 'SELECT')"
+    )
+    return [name for (name,) in found.fetchall()]
+
+
+@pytest.fixture
+def two_runs(store: Store, session: psycopg.Connection[Any]) -> None:
+    """Store a run that everybody may see, and one that is private, in compressed chunks."""
+    for name, is_visible in (("shown", True), ("private", False)):
+        _save(store, name, 0, age_days=3)
+        row = run_row(a_completion(evaluation=name), a_plan().plan, REQUESTED_NS, "c0")
+        store.end_run(row | {"model": f"{name}-model"})
+        store.note_visibility({row["run_key"]: (name, is_visible)})
+    _run_policy(session, "policy_compression", "span")
+    session.execute("CALL refresh_continuous_aggregate('query_trend', NULL, NULL)")
+    session.execute("CALL refresh_continuous_aggregate('span_trend', NULL, NULL)")
+
+
+def test_the_reading_role_sees_public_runs_alone(
+    two_runs: None, reader: psycopg.Connection[Any]
+) -> None:
+    tables = ("span", "query", "query_trend", "span_trend", "batch")
+    assert [_count(reader, table, "private") for table in tables] == [0] * len(tables)
+    assert all(_count(reader, table, "shown") for table in tables)
+    models = reader.execute("SELECT model FROM trend WHERE model LIKE '%-model'").fetchall()
+    assert models == [("shown-model",)]
+    assert _readable(reader) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dashboards_run_as_the_reading_role(
+    two_runs: None, reader: psycopg.Connection[Any], name: str
+) -> None:
+    counts = answers_of(name, reader)
     assert counts.get("Agents", 1)
     assert counts.get("Runs", 1)

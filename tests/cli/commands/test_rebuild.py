@@ -265,4 +265,4 @@ async def test_an_attempt_of_which_the_streams_have_batches_and_no_end_stays(wor
 def test_two_at_once_are_refused(world: World) -> None:
     with staged(world.address), pytest.raises(RebuildRuns), staged(world.address):
         pass
-    assert world.ask("SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'mlscope%'") == [(0,)]
+    assert world.ask("SELECT to_regnamespace('mlscope_rebuilt') IS NULL") == [(True,)]

@@ -218,7 +218,7 @@ def test_a_database_that_is_not_migrated_yet_is_saved_too(
 ) -> None:
     migrate(database_url)
     with psycopg.connect(database_url) as session:
-        session.execute("DROP TABLE saved_run, saved_up_to")
+        session.execute("DROP TABLE saved_run, saved_up_to CASCADE")
     with writing(tmp_path / "b", Contents("1", "now")) as writer:
         saved = save_database(database_url, writer)
     note_saved(database_url, saved, {"TRACES": 1})

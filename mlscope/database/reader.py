@@ -1,0 +1,112 @@
+"""What the role `mlscope_reader` sees: views of the tables, with public rows only (I/O).
+
+The views are in a schema of the role's name, which PostgreSQL searches first for it: its queries
+name tables as those of the owner do. They depend on the tables, so they are dropped before
+migrations and made anew after them.
+"""
+
+from typing import Any
+
+import psycopg
+
+_DROP = """
+DO $drop$
+DECLARE
+    name text;
+BEGIN
+    FOR name IN
+        SELECT relname FROM pg_class
+        WHERE relnamespace = to_regnamespace('mlscope_reader') AND relkind = 'v'
+        -- The view of trends reads two others.
+        ORDER BY relname <> 'trend'
+    LOOP
+        EXECUTE format('DROP VIEW mlscope_reader.%I', name);
+    END LOOP;
+END
+$drop$
+"""
+
+_MAKE = """
+DO $make$
+DECLARE
+    relation record;
+    path text := current_setting('search_path');
+BEGIN
+    -- A role that may make no schema has no views for others: they see nothing.
+    IF to_regnamespace('mlscope_reader') IS NULL THEN
+        IF NOT has_database_privilege(current_database(), 'CREATE') THEN
+            RETURN;
+        END IF;
+        CREATE SCHEMA mlscope_reader;
+    END IF;
+    FOR relation IN
+        -- run_key where there is one, else evaluation. What has neither is not shown.
+        SELECT relname AS name, max(attname::text) AS key
+        FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
+        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm')
+            AND pg_get_userbyid(relowner) = current_user
+            AND attname IN ('run_key', 'evaluation') AND attnum > 0 AND NOT attisdropped
+        GROUP BY relname
+    LOOP
+        -- A barrier: else a condition that fails with a row's value would tell hidden rows.
+        EXECUTE format(
+            'CREATE VIEW mlscope_reader.%1$I WITH (security_barrier) AS
+            SELECT * FROM public.%1$I AS shown WHERE EXISTS (
+                SELECT FROM public.run_visibility AS judged
+                WHERE judged.%2$I = shown.%2$I AND judged.is_visible
+            )',
+            relation.name, relation.key
+        );
+    END LOOP;
+    IF to_regclass('public.trend') IS NOT NULL THEN
+        -- Its rows are sums over runs: the same query, of those that the role sees.
+        PERFORM set_config('search_path', 'public', true);
+        SELECT pg_get_viewdef('public.trend'::regclass) AS query INTO relation;
+        PERFORM set_config('search_path', 'mlscope_reader, public', true);
+        EXECUTE 'CREATE VIEW mlscope_reader.trend WITH (security_barrier) AS ' || relation.query;
+        PERFORM set_config('search_path', path, true);
+    END IF;
+END
+$make$
+"""
+
+_GRANT = """
+DO $grant$
+DECLARE
+    name text;
+BEGIN
+    IF to_regrole('mlscope_reader') IS NULL OR to_regnamespace('mlscope_reader') IS NULL THEN
+        RETURN;
+    END IF;
+    -- Up to 0.1 the role could read all tables.
+    ALTER DEFAULT PRIVILEGES IN SCHEMA public REVOKE SELECT ON TABLES FROM mlscope_reader;
+    FOR name IN
+        SELECT relname FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm')
+            AND pg_get_userbyid(relowner) = current_user
+    LOOP
+        EXECUTE format('REVOKE ALL ON public.%I FROM mlscope_reader', name);
+    END LOOP;
+    GRANT USAGE ON SCHEMA mlscope_reader TO mlscope_reader;
+    GRANT SELECT ON ALL TABLES IN SCHEMA mlscope_reader TO mlscope_reader;
+END
+$grant$
+"""
+
+_HAS_TABLES = "SELECT current_schema() = 'public' AND to_regclass('run_visibility') IS NOT NULL"
+
+
+def drop_views(session: psycopg.Connection[Any]) -> None:
+    """Drop the views in the transaction of `session`, if there are any. Raises psycopg's errors."""
+    session.execute(_DROP)
+
+
+def make_views(session: psycopg.Connection[Any]) -> None:
+    """Make the views in the transaction of `session`, and let the role, if it is there, read them.
+
+    It may read nothing else. Without a table that says which rows are public there are no views.
+    Raises psycopg's errors.
+    """
+    if session.execute(_HAS_TABLES).fetchone() == (True,):
+        session.execute(_MAKE)
+        session.execute(_GRANT)
