@@ -7,7 +7,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -40,26 +40,30 @@ class Pictures:
         self._pens = [_Pen() for _ in range(pens)]
         self._idle = list(self._pens)
         self._turn = asyncio.Semaphore(pens)
-        self._waiting = 0
+        self._waiting: Counter[str] = Counter()
         self._drawn: OrderedDict[str, bytes] = OrderedDict()
 
-    async def draw(self, spec: dict[str, Any], form: str) -> bytes:
-        """Return a specification as a picture; `form` is svg, png or pdf. Raises CannotDraw."""
+    async def draw(self, spec: dict[str, Any], form: str, person: str = "") -> bytes:
+        """Return a specification as a picture; `form` is svg, png or pdf. Raises CannotDraw.
+
+        Half of those that wait may be a `person`'s who asks for single ones ('': a page's).
+        """
         if not can_draw():
             raise CannotDraw(HOW_TO_INSTALL)
         text = json.dumps({"spec": spec, "form": form}).encode()
         # Another version of the package may draw otherwise.
         key = hashlib.sha256(f"{version('vl-convert-python')} ".encode() + text).hexdigest()
         if key not in self._drawn:
-            if self._waiting >= _MOST_WAITING:
+            is_full = self._waiting.total() >= _MOST_WAITING
+            if is_full or (person and 2 * self._waiting[person] >= _MOST_WAITING):
                 raise CannotDraw("Too many charts are being drawn; try again in a few seconds.")
-            self._waiting += 1
+            self._waiting[person] += 1
             try:
                 async with self._turn:
                     if key not in self._drawn:
                         self._drawn[key] = await self._stored_or_drawn(key, text)
             finally:
-                self._waiting -= 1
+                self._waiting -= Counter([person])
         self._drawn.move_to_end(key)
         while len(self._drawn) > 1 and sum(map(len, self._drawn.values())) > _MOST_BYTES:
             self._drawn.popitem(last=False)

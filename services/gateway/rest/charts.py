@@ -12,7 +12,7 @@ from services.gateway.charts.fitting import NARROW, WIDE, Fitted, fitted
 from services.gateway.charts.theme import PAGE, PRINT, Theme
 from services.gateway.errors import CannotDraw
 from services.gateway.pages.selection import FILTERS, selected, selection_of
-from services.gateway.parameters.request_values import bus_of, evaluation_of
+from services.gateway.parameters.request_values import bus_of, evaluation_of, who_asks
 from services.gateway.responses import as_json
 
 PICTURES = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}
@@ -66,6 +66,7 @@ async def drawn(
         # Tooltips name columns as people read them.
         units = {column.name.replace("_", " "): column.unit for column in table.columns}
         return as_json({**chart.spec, "usermeta": {"units": units}})
-    picture = await request.app.state.pictures.draw(chart.spec, suffix)
+    person = who_asks(request).name
+    picture = await request.app.state.pictures.draw(chart.spec, suffix, person)
     headers = {"Content-Disposition": f'inline; filename="{table.name}.{suffix}"'}
     return Response(picture, 200, headers, media_type=PICTURES[suffix])

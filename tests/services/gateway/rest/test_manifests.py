@@ -14,7 +14,7 @@ import pytest
 from mlscope.bus.bus import Bus
 from mlscope.settings import Settings
 from mlscope.testing.memory_bus import MemoryServer, connect
-from services.gateway import bodies
+from schemas.encoding.codec import unpack
 from services.gateway.openapi import document
 from services.registry.service import serve
 from tests.pings import until_answering
@@ -204,13 +204,12 @@ async def test_a_large_body_is_read_beside_the_event_loop(
     web: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[bool] = []
-    unpacked = bodies.unpack
 
-    def unpack(body: bytes) -> dict[str, Any]:
+    def noting_thread(body: bytes) -> dict[str, Any]:
         threads.append(threading.current_thread() is threading.main_thread())
-        return unpacked(body)
+        return unpack(body)
 
-    monkeypatch.setattr(bodies, "unpack", unpack)
+    monkeypatch.setattr("services.gateway.bodies.unpack", noting_thread)
     for length in (10, 65 << 10):
         answer = await web.post("/api/manifests/check", json={"text": "x" * length})
         assert answer.status_code == 200
