@@ -21,6 +21,7 @@ from mlscope.serving import run_until_stopped
 from mlscope.settings import Settings
 from schemas.trace import Watch
 from services.gateway.access import connections
+from services.gateway.access.handshakes import Handshakes
 from services.gateway.live.feeds import Feeds
 from services.gateway.live.watches import Watches
 from services.gateway.routes import build_app
@@ -93,13 +94,18 @@ def _listener(settings: Settings) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers, and with a bound for the handshake of TLS.
+    """uvicorn without its signal handlers, and with bounds for the handshakes of TLS.
 
     The caller of `serve` handles signals.
     """
 
+    def __init__(self, config: uvicorn.Config) -> None:
+        """Prepare a server as `config` says."""
+        super().__init__(config)
+        self._secured: list[Handshakes] = []
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen on `sockets`; uvicorn itself leaves a handshake a minute."""
+        """Listen on `sockets`; uvicorn itself bounds no handshakes, and leaves each a minute."""
         await super().startup([])
 
         crowd = connections.Crowd()
@@ -109,16 +115,20 @@ class _Server(uvicorn.Server):
                 self.config, self.server_state, self.lifespan.state, crowd
             )
 
-        handshake_s = connections.HANDSHAKE_S if self.config.ssl else None
+        loop, context = asyncio.get_running_loop(), self.config.ssl
         for listener in sockets or ():
-            server = await asyncio.get_running_loop().create_server(
-                protocol,
-                sock=listener,
-                ssl=self.config.ssl,
-                backlog=BACKLOG,
-                ssl_handshake_timeout=handshake_s,
-            )
-            self.servers.append(server)
+            if context is not None:
+                self._secured.append(Handshakes(listener, context, protocol))
+            else:
+                self.servers.append(
+                    await loop.create_server(protocol, sock=listener, backlog=BACKLOG)
+                )
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the `sockets`, end handshakes, and let open requests finish."""
+        for each in self._secured:
+            await each.close()
+        await super().shutdown(sockets)
 
     async def serve_gently(self, listener: socket.socket) -> None:
         """Serve until it is cancelled; open requests then have `timeout_graceful_shutdown`."""

@@ -24,9 +24,6 @@ HEAD_S = 10.0
 BODY_IDLE_S = 30.0
 """The longest pause within a request's body."""
 
-HANDSHAKE_S = 10.0
-"""The longest a handshake of TLS may take; its connection counts only afterwards."""
-
 _KEEP = "keep_connection"
 _MAX_CONNECTIONS = 4096
 _log = logging.getLogger(__name__)

@@ -3,7 +3,6 @@
 import asyncio
 import resource
 import socket
-import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -12,14 +11,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cli.cluster.keys.certificates import ensure_certificate
-from cli.cluster.ports import LOOPBACK, answers, free_port
 from mlscope import listening
 from mlscope.bus.bus import Bus
-from mlscope.settings import Settings
 from services.gateway.access import connections, lingering
 from services.gateway.access.failures import MAX_FAILURES
-from services.gateway.service import serve
 from services.gateway.site import login
 from services.gateway.static_files import shipped_files
 from tests.services.gateway.conftest import Running, serving_gateway
@@ -217,35 +212,6 @@ async def test_with_a_token_one_address_leaves_room_for_others(
         assert (await web.get("/healthz")).status_code == 200
     for _, other in held:
         other.close()
-
-
-async def test_a_handshake_that_never_ends_is_dropped(
-    bus: Bus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Connections count only after it: without a bound they take every file descriptor."""
-    monkeypatch.setattr(connections, "HANDSHAKE_S", 0.2)
-    certificate = ensure_certificate(tmp_path, LOOPBACK)
-    port, stop = free_port(), asyncio.Event()
-    settings = Settings(
-        gateway_port=port,
-        tls_certificate_file=certificate.certificate,
-        tls_key_file=certificate.key,
-    )
-    serving = asyncio.create_task(serve(bus, settings, stop))
-    async with asyncio.timeout(20):
-        while not answers(port):  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
-    reader, writer = await asyncio.open_connection(LOOPBACK, port)
-    assert await ended(reader) == b""
-    writer.close()
-    trust = ssl.create_default_context(cafile=certificate.authority)
-    async with httpx.AsyncClient(verify=trust) as web:
-        assert (await web.get(f"https://{LOOPBACK}:{port}/healthz")).status_code == 200
-        address = f"https://{LOOPBACK}:{port}/api/files?name=a.onnx"
-        refused = await web.post(address, content=bytes(4_000_000))
-        assert refused.status_code == 415
-    stop.set()
-    await serving
 
 
 def test_as_many_files_as_connections_need_may_be_opened() -> None:
