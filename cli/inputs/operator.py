@@ -61,9 +61,10 @@ async def record_decision(arguments: argparse.Namespace, fact: Fact) -> None:
 
 
 async def record_deed(arguments: argparse.Namespace, fact: Fact, deed: str) -> None:
-    """Record a `fact` as `record_decision` does, of a `deed` that is done: a whole sentence.
+    """Record a `fact` as `record_decision` does by its `arguments`.
 
-    What takes a right away does not wait for a record. Raises NotRecorded.
+    It is of a `deed` that is done, as a whole sentence. What takes a right away does not wait for a
+    record. Raises NotRecorded.
     """
     try:
         await record_decision(arguments, fact)

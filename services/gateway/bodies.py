@@ -30,9 +30,10 @@ T = TypeVar("T")
 
 
 async def command_in(request: Request, kind: type[C], most_bytes: int | None = None) -> C:
-    """Return the command of a `kind` in a body, as `json_body` reads it. Raises as that does.
+    """Return the command of a `kind` in the body of a `request`, of at most `most_bytes`.
 
-    Large ones are decoded one after the other. Raises also TooManyWaiting.
+    It is read as `json_body` does. Large ones are decoded one after the other. Raises as that does,
+    and TooManyWaiting.
     """
     return await _read(request, partial(decode_body, kind), await json_body(request, most_bytes))
 

@@ -44,7 +44,9 @@ class Pictures:
         self._drawn: OrderedDict[str, bytes] = OrderedDict()
 
     async def draw(self, spec: dict[str, Any], form: str, person: str = "") -> bytes:
-        """Return a specification as a picture; `form` is svg, png or pdf. Raises CannotDraw.
+        """Return the specification `spec` as a picture; `form` is svg, png or pdf.
+
+        Raises CannotDraw.
 
         Half of those that wait may be a `person`'s who asks for single ones ('': a page's).
         """
