@@ -4,11 +4,11 @@ The kernel releases the lock with the process: a folder that can be locked belon
 """
 
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from mlscope.assets.locks import try_lock
+from services.agent.host.removal import remove_tree
 
 _TRIES = 16
 
@@ -22,7 +22,7 @@ class OwnFolder:
 
     def release(self) -> None:
         """Remove the folder and release its lock; called once."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_tree(self.path)
         os.close(self._lock)
 
 
@@ -52,7 +52,7 @@ def clear_dead(parent: Path) -> None:
             continue
         lock = _lock_of(path)
         if lock is not None:
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(path)
             os.close(lock)
 
 

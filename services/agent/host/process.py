@@ -5,7 +5,6 @@ import contextlib
 import functools
 import logging
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -25,6 +24,7 @@ from services.agent.errors import RingBroken, WorkerDied, WorkerTooLarge
 from services.agent.fetching.fetching import FetchedAssets
 from services.agent.host.batch_taking import BatchTaking
 from services.agent.host.containers.session_container import SessionContainer
+from services.agent.host.removal import remove_tree
 from services.agent.host.worker_stderr import opened_stderr, tail_of
 from services.agent.link.batches import unpack_batch
 from services.agent.link.host_channel import HostChannel
@@ -119,7 +119,7 @@ class WorkerProcess:
         addition to the image's. Raises OpenFailed, ContainerRefused.
         """
         scratch = limits.folder / name
-        shutil.rmtree(scratch, ignore_errors=True)
+        remove_tree(scratch)
         async with contextlib.AsyncExitStack() as undo:
             handover = Handover.create(limits.ring_bytes, limits.spool_bytes, limits.folder)
             undo.callback(handover.close)
@@ -253,7 +253,7 @@ class WorkerProcess:
             self._handover.close()
             self._stderr.close()
             self.assets.close()
-        await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
+        await asyncio.to_thread(remove_tree, self._scratch)
 
 
 async def _started_here(

@@ -43,6 +43,10 @@ _LEVEL_OF_TCP, _TCP_ULP = 6, 31
 _PRIO_PROCESS, _IOPRIO_WHO_PROCESS = 0, 1
 # CLONE_NEWTIME, -NEWNS, -NEWCGROUP, -NEWUTS, -NEWIPC, -NEWUSER, -NEWPID, -NEWNET. The first is also
 # a bit of the signal with which a child of `clone` ends, where no signal has it.
+# With CLONE_PARENT a child is one of the agent's, which waits for none but its own.
+_CLONE_PARENT = 0x8000
+_F_SETLEASE = 1024
+"""Who holds a lease of a file keeps others from writing it for the better part of a minute."""
 _NAMESPACES = (
     0x80 | 0x20000 | 0x2000000 | 0x4000000 | 0x8000000 | 0x10000000 | 0x20000000 | 0x40000000
 )
@@ -76,7 +80,8 @@ def refuse_rights(*, has_unix_streams: bool = True) -> None:
     No namespace is made: in one of users, a process has all capabilities, and so reaches parts of
     the kernel that are root's otherwise. `clone3` is missing; the C library calls `clone` instead.
     Sockets are of common families and protocols, no process is traced, and none gives other
-    processes of its user limits or priorities. Which CPUs they run on stays open to it: libraries
+    processes of its user limits or priorities, has a lease of a file, or starts a process as its
+    parent's. Which CPUs they run on stays open to it: libraries
     name their threads by number for that, and no filter knows whose a number is. Raises
     FilterMissing, also where the numbers of calls are not known here.
     """
@@ -100,7 +105,7 @@ def _refusals(machine: Machine, has_unix_streams: bool) -> Iterator[bytes]:
         yield from answer(number, FAIL | errno.EPERM)
     yield from answer(CLONE3, FAIL | errno.ENOSYS)
     for number in machine.with_namespaces:
-        yield from checked(Rule(number, 0, (0,), _NAMESPACES))
+        yield from checked(Rule(number, 0, (0,), _NAMESPACES | _CLONE_PARENT))
     if not has_unix_streams:
         yield from _no_unix_streams(machine)
     yield from _common_protocols(machine)
@@ -111,6 +116,8 @@ def _refusals(machine: Machine, has_unix_streams: bool) -> Iterator[bytes]:
     yield from on_itself(machine.setpriority, _PRIO_PROCESS)
     yield from on_itself(machine.ioprio_set, _IOPRIO_WHO_PROCESS)
     yield from _no_other_protocol(machine)
+    refused = b"".join(answer(_F_SETLEASE, FAIL | errno.EPERM))
+    yield from for_call(machine.fcntl, step(LOAD, argument_at(1)) + refused)
     yield step(IS, machine.ioctl, 1, 0)
     yield step(RETURN, ALLOW)
     yield step(LOAD, argument_at(1))

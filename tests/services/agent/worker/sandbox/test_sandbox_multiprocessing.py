@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from services.agent.worker.inline.system_calls import filter_fault
 
 from services.agent.machine.landlock import landlock_version
+from services.agent.worker.seccomp.installing import filter_fault
 from tests.services.agent.builders import MANIFESTS
 
 pytestmark = [

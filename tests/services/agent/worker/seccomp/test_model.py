@@ -148,6 +148,30 @@ def test_a_worker_reaches_no_memory_queue_or_semaphore_of_its_user() -> None:
     assert printed(SYSTEM_V) == ["{(True, 'EPERM')}", "0"]
 
 
+OF_PARENT = """
+import ctypes, fcntl, platform, tempfile
+
+libc = ctypes.CDLL(None, use_errno=True)
+clone = {"x86_64": 56, "aarch64": 220}[platform.machine()]
+CLONE_PARENT, SIGCHLD = 0x8000, 17
+file = tempfile.TemporaryFile()
+reading = os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDONLY)
+file.close()
+refuse_rights()
+child = libc.syscall(clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0)
+print(child, errno.errorcode[ctypes.get_errno()])
+control = fcntl.fcntl
+print(error_of(control, reading, fcntl.F_SETLEASE, fcntl.F_RDLCK))
+print(error_of(control, reading, fcntl.F_GETFD), error_of(control, reading, fcntl.F_GETLEASE))
+"""
+
+
+@needs_filter
+def test_a_worker_leaves_its_agent_no_children_and_its_user_no_leases() -> None:
+    """Nobody waits for those children: they would take every process id of the machine."""
+    assert printed(OF_PARENT) == ["-1 EPERM", "EPERM", "ok ok"]
+
+
 OF_DISKS = """
 import ctypes, fcntl, platform, tempfile
 
