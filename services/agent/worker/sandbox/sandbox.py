@@ -39,6 +39,8 @@ _INLINE_CODE = (
     Capability.SETGID,
     Capability.SETUID,
 )
+_SOURCE = Path(__file__).resolve().parents[4]
+"""The folder that mlscope's packages lie in."""
 _PROGRAMS = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/opt", "/nix/store", "/snap")
 _STATE = ("/proc", "/sys", "/run/nvidia-persistenced", "/var/lib/ca-certificates")
 _CONFIGURATION = (
@@ -247,7 +249,12 @@ def reach_of(
 def _interpreter() -> Iterator[str]:
     """Yield the folders of Python and its packages."""
     places = (*sys.path, sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)
-    yield from filter(None, places)
+    for place in filter(None, places):
+        if Path(place).resolve() == _SOURCE and (_SOURCE / "pyproject.toml").exists():
+            # A checkout holds more than programs: backups, `.env`, data folders.
+            yield from (str(folder) for folder in _SOURCE.iterdir() if any(folder.glob("*.py")))
+        else:
+            yield place
     # Projects that are installed with `--editable` lie outside Python's path. Setuptools writes a
     # finder for each, and its folder as a whole is not importable.
     for finder in sys.meta_path:

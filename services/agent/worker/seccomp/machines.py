@@ -50,6 +50,7 @@ class Machine:
     scheduling: Sequence[int]
     setpriority: int
     ioprio_set: int
+    perf_event_open: int
     #: clone, fork, vfork
     starting: Sequence[int]
     #: stat lstat access readlink newfstatat readlinkat faccessat statx faccessat2
@@ -93,6 +94,7 @@ MACHINES = {
         (142, 144, 314),
         141,
         251,
+        298,
         (56, 57, 58),
         (4, 6, 21, 89, 262, 267, 269, 332, 439),
         (90, 91, 268, 452),
@@ -122,6 +124,7 @@ MACHINES = {
         (118, 119, 274),
         140,
         30,
+        241,
         (220,),
         (79, 78, 48, 291, 439),
         (52, 53, 452),

@@ -38,8 +38,10 @@ _INTERNET_FAMILIES = (2, 10)
 # The default of the type, ICMP, TCP, UDP, ICMPv6. Landlock's rule for ports is about TCP alone, and
 # plain clients reach a port of MPTCP (262) or SMC (256) as well.
 _PROTOCOLS = (0, 1, 6, 17, 58)
-_LEVEL_OF_TCP, _TCP_ULP = 6, 31
-"""The option that makes another protocol, such as SMC, of a socket of TCP."""
+# TCP_ULP makes another protocol, such as SMC, of a socket of TCP. By IP_LOCAL_PORT_RANGE a socket
+# that asks for any port gets a chosen one.
+_REFUSED_OPTIONS = ((6, 31), (0, 51))
+_EVERY_PROCESS = 0xFFFFFFFF
 _PRIO_PROCESS, _IOPRIO_WHO_PROCESS = 0, 1
 # CLONE_NEWTIME, -NEWNS, -NEWCGROUP, -NEWUTS, -NEWIPC, -NEWUSER, -NEWPID, -NEWNET. The first is also
 # a bit of the signal with which a child of `clone` ends, where no signal has it.
@@ -81,9 +83,9 @@ def refuse_rights(*, has_unix_streams: bool = True) -> None:
     the kernel that are root's otherwise. `clone3` is missing; the C library calls `clone` instead.
     Sockets are of common families and protocols, no process is traced, and none gives other
     processes of its user limits or priorities, has a lease of a file, or starts a process as its
-    parent's. Which CPUs they run on stays open to it: libraries
-    name their threads by number for that, and no filter knows whose a number is. Raises
-    FilterMissing, also where the numbers of calls are not known here.
+    parent's. Counters of the kernel are of single processes. Which CPUs processes run on stays open
+    to it: libraries name their threads by number for that, and no filter knows whose a number is.
+    Raises FilterMissing, also where the numbers of calls are not known here.
     """
     machine = this_machine()
     give_up_new_rights()
@@ -115,7 +117,9 @@ def _refusals(machine: Machine, has_unix_streams: bool) -> Iterator[bytes]:
         yield from checked(Rule(number, 0, (0,)))
     yield from on_itself(machine.setpriority, _PRIO_PROCESS)
     yield from on_itself(machine.ioprio_set, _IOPRIO_WHO_PROCESS)
-    yield from _no_other_protocol(machine)
+    yield from _no_way_around_ports(machine)
+    of_all = b"".join(answer(_EVERY_PROCESS, FAIL | errno.EPERM))
+    yield from for_call(machine.perf_event_open, step(LOAD, argument_at(1)) + of_all)
     refused = b"".join(answer(_F_SETLEASE, FAIL | errno.EPERM))
     yield from for_call(machine.fcntl, step(LOAD, argument_at(1)) + refused)
     yield step(IS, machine.ioctl, 1, 0)
@@ -155,7 +159,9 @@ def _common_protocols(machine: Machine) -> Iterator[bytes]:
         yield from for_call(machine.socket, where_argument(0, family, of_internet))
 
 
-def _no_other_protocol(machine: Machine) -> Iterator[bytes]:
-    """Refuse to make another protocol of a socket of TCP."""
-    refused = b"".join((step(LOAD, argument_at(2)), *answer(_TCP_ULP, FAIL | errno.ENOPROTOOPT)))
-    yield from for_call(machine.setsockopt, where_argument(1, _LEVEL_OF_TCP, refused))
+def _no_way_around_ports(machine: Machine) -> Iterator[bytes]:
+    """Refuse options of sockets that lead around Landlock's rule for ports."""
+    for level, option in _REFUSED_OPTIONS:
+        refusal = answer(option, FAIL | errno.ENOPROTOOPT)
+        refused = b"".join((step(LOAD, argument_at(2)), *refusal))
+        yield from for_call(machine.setsockopt, where_argument(1, level, refused))

@@ -446,6 +446,16 @@ def test_the_programs_are_reached_and_the_cluster_s_data_are_not(tmp_path: Path)
     assert tmp_path in reach.writable
 
 
+def test_of_a_checkout_a_model_reaches_the_packages_alone(tmp_path: Path) -> None:
+    """A backup, an `.env` or another cluster's data may lie beside them."""
+    root = MANIFESTS.parent
+    readable = reach_of([], tmp_path, []).readable
+    for beside in ("pyproject.toml", ".git", ".env", "cluster.backup"):
+        assert not [path for path in readable if (root / beside).is_relative_to(path)]
+    for package in ("cli", "mlscope", "schemas", "services", "tests"):
+        assert [path for path in readable if (root / package).is_relative_to(path)]
+
+
 @pytest.mark.parametrize("pattern", ["ptm?", "/dev/ptmx"])
 def test_the_owner_names_further_devices(tmp_path: Path, pattern: str) -> None:
     device = Path("/dev/ptmx")

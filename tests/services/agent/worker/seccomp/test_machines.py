@@ -34,6 +34,7 @@ CALLS: Mapping[str, str] = {
     "scheduling": "sched_setparam sched_setscheduler sched_setattr",
     "setpriority": "setpriority",
     "ioprio_set": "ioprio_set",
+    "perf_event_open": "perf_event_open",
     "starting": "clone fork vfork",
     "asking": "stat lstat access readlink newfstatat readlinkat faccessat statx faccessat2",
     "modes": "chmod fchmod fchmodat fchmodat2",
