@@ -201,7 +201,7 @@ def file_beside(address: str, file: Path, field: str) -> Path | None:
     """Return the file or folder that `address` names relative to the manifest `file`, if any.
 
     Who wrote the manifest may not be who sends it, so files outside of the manifest's folder are
-    never sent: they raise Misused, which names the `field`.
+    never sent, nor hidden ones, as `.ssh/id_rsa`: they raise Misused, which names the `field`.
     """
     path = _relative_path(address, file)
     if path is None or not path.exists():
@@ -209,6 +209,10 @@ def file_beside(address: str, file: Path, field: str) -> Path | None:
     if not path.resolve().is_relative_to(file.parent.resolve()):
         allowed = f"a file below {file.parent}/, or an address that `mlscope artifacts put` prints"
         raise Misused(f"{file}: {field}: {address} leads to {path.resolve()}, allowed: {allowed}")
+    within = path.resolve().relative_to(file.parent.resolve())
+    if any(part.startswith(".") for part in within.parts):
+        allowed = "a file whose name, and whose folders' names, do not begin with a dot"
+        raise Misused(f"{file}: {field}: {address} is hidden, allowed: {allowed}")
     return path
 
 

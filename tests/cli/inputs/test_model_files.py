@@ -121,6 +121,19 @@ def test_nothing_goes_from_outside_the_manifests_folder(
     assert put == []
 
 
+@pytest.mark.parametrize("name", [".ssh/id_rsa", ".env", "link"])
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_no_hidden_file_goes(tmp_path: Path, put: list[Any], command: str, name: str) -> None:
+    """Somebody else may have written the manifest that lies in one's home."""
+    (tmp_path / ".ssh").mkdir()
+    for hidden in (".ssh/id_rsa", ".env"):
+        (tmp_path / hidden).write_text("private")
+    (tmp_path / "link").symlink_to(tmp_path / ".env")
+    with pytest.raises(Misused, match=rf"mine\.yml: model\.\S+: {name} is hidden, allowed"):
+        sent(tmp_path, command=command, assets={name: ""})
+    assert put == []
+
+
 def test_an_absolute_path_below_the_manifests_folder_goes(tmp_path: Path, put: list[Any]) -> None:
     name = f"file://{tmp_path}/m.pb"
     assert sent(tmp_path, graph_path=name)["model"]["addresses"] == {name: "artifact://models/m.pb"}
