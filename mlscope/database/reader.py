@@ -17,6 +17,7 @@ BEGIN
     FOR name IN
         SELECT relname FROM pg_class
         WHERE relnamespace = to_regnamespace('mlscope_reader') AND relkind = 'v'
+            AND pg_get_userbyid(relowner) = current_user
         -- The view of trends reads two others.
         ORDER BY relname <> 'trend'
     LOOP
@@ -38,6 +39,9 @@ BEGIN
             RETURN;
         END IF;
         CREATE SCHEMA mlscope_reader;
+    END IF;
+    IF NOT has_schema_privilege('mlscope_reader', 'CREATE') THEN
+        RETURN;
     END IF;
     FOR relation IN
         -- run_key where there is one, else evaluation. What has neither is not shown.
@@ -75,7 +79,7 @@ DO $grant$
 DECLARE
     name text;
 BEGIN
-    IF to_regrole('mlscope_reader') IS NULL OR to_regnamespace('mlscope_reader') IS NULL THEN
+    IF to_regrole('mlscope_reader') IS NULL THEN
         RETURN;
     END IF;
     -- Up to 0.1 the role could read all tables.
@@ -87,6 +91,11 @@ BEGIN
     LOOP
         EXECUTE format('REVOKE ALL ON public.%I FROM mlscope_reader', name);
     END LOOP;
+    -- Without a schema, or in one of somebody else, there are no views to read.
+    IF to_regnamespace('mlscope_reader') IS NULL
+        OR NOT has_schema_privilege('mlscope_reader', 'CREATE') THEN
+        RETURN;
+    END IF;
     GRANT USAGE ON SCHEMA mlscope_reader TO mlscope_reader;
     GRANT SELECT ON ALL TABLES IN SCHEMA mlscope_reader TO mlscope_reader;
 END

@@ -59,14 +59,18 @@ class Visibility:
     async def watch(self) -> None:
         """Note what was stored, and what a look finds, without end."""
         while True:
+            is_looking = False
             await self._woken.wait()
             self._woken.clear()
             try:
-                if self._is_look_due:
-                    await self.judge_all()
-                    self._is_look_due = False
                 await self._judge(dict(self._noted))
+                if self._is_look_due:
+                    self._is_look_due = False  # another may fall due meanwhile
+                    is_looking = True
+                    await self.judge_all()
+                    is_looking = False
             except (BusError, CollectorServiceError) as error:
+                self._is_look_due |= is_looking
                 _log.warning("rows stay hidden from dashboards for now: %s", error)
                 self._woken.set()
             await asyncio.sleep(_PAUSE_S)
