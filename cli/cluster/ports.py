@@ -1,5 +1,6 @@
 """Free TCP ports of this machine, and the ports that a cluster listens on."""
 
+import errno
 import random
 import socket
 import sys
@@ -125,6 +126,8 @@ def held(port: int, host: str = LOOPBACK) -> Iterator[int]:
     try:
         listener = listen(host, port)
     except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
         raise PortTaken("gateway", f"{host}:{port}") from error
     with listener:
         yield listener.fileno()

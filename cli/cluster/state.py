@@ -6,7 +6,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -93,11 +93,21 @@ def make_own(folder: Path) -> None:
     unvisited = [folder]
     while unvisited:
         # A folder is closed before it is read: nobody puts in more.
-        for path in list(unvisited.pop().iterdir()):
-            _close(path)
-            is_of_others = path.parent == folder and path.name in _OF_OTHER_USERS
-            if path.is_dir() and not path.is_symlink() and not is_of_others:
-                unvisited.append(path)
+        parent = unvisited.pop()
+        try:
+            paths = list(parent.iterdir())
+        except FileNotFoundError:
+            continue  # a cluster that runs has removed it
+        except PermissionError:
+            if parent.lstat().st_uid != 0:
+                raise
+            continue  # root's alone, as `lost+found`
+        for path in paths:
+            with suppress(FileNotFoundError):
+                _close(path)
+                is_of_others = path.parent == folder and path.name in _OF_OTHER_USERS
+                if path.is_dir() and not path.is_symlink() and not is_of_others:
+                    unvisited.append(path)
 
 
 def _close(path: Path) -> None:

@@ -1,7 +1,10 @@
 """A cluster starts from no folder, and nobody follows a state, that another user has prepared."""
 
 import json
+import logging
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +25,15 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root gives files 
 def folder(tmp_path: Path) -> Path:
     """Return a data folder that is yet to be made."""
     return tmp_path / "data"
+
+
+@pytest.fixture(autouse=True)
+def _restored_logging() -> Iterator[None]:
+    """Take back the handlers that `main` adds: they write to the test's own stderr."""
+    handlers, level = logging.root.handlers[:], logging.root.level
+    yield
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
 
 
 def plant_key(folder: Path) -> None:
@@ -91,6 +103,25 @@ def test_what_another_user_has_put_at_any_place_is_refused(folder: Path, place: 
     os.lchown(planted, NOBODY, NOBODY)
     with pytest.raises(ForeignFolder, match=planted.name):
         make_own(folder)
+
+
+def test_a_folder_of_root_s_alone_is_passed_by(folder: Path) -> None:
+    """As `lost+found` is, where the data folder is a disk of its own."""
+    folder.mkdir()
+    os.chown(folder, NOBODY, NOBODY)
+    (folder / "lost+found").mkdir(mode=0o700)
+    for parent in folder.parents[:3]:
+        parent.chmod(0o755)
+    script = "import sys; from pathlib import Path; from cli.cluster.state import make_own; "
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{script}make_own(Path(sys.argv[1]))", str(folder)],
+        user=NOBODY,
+        group=NOBODY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_files_of_workers_and_of_the_database_are_not_foreign(folder: Path) -> None:
