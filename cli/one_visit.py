@@ -39,10 +39,11 @@ class OneVisit:
         self._is_used = False
         self._answered = asyncio.Event()
         self._server: asyncio.Server | None = None
+        self._visits: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def __aenter__(self) -> Self:
         """Start to listen."""
-        self._server = await asyncio.start_server(self._visit, LOOPBACK, 0, limit=_HEAD_BYTES)
+        self._server = await asyncio.start_server(self._connected, LOOPBACK, 0, limit=_HEAD_BYTES)
         port = self._server.sockets[0].getsockname()[1]
         self.url = f"http://{LOOPBACK}:{port}{self._target.split()[1].decode()}"
         return self
@@ -53,9 +54,13 @@ class OneVisit:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop listening."""
+        """Stop listening, and end other connections: browsers open some in advance."""
         if self._server is not None:
             self._server.close()
+        for writer in self._visits.values():
+            writer.close()
+        if self._visits:
+            await asyncio.wait([*self._visits])
 
     async def comes(self, within_s: float) -> bool:
         """Wait for the visit, and tell whether it came within so many seconds."""
@@ -66,9 +71,17 @@ class OneVisit:
             return False
         return True
 
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._visit(reader, writer))
+        self._visits[task] = writer
+        task.add_done_callback(self._visits.pop)
+
     async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer a connection; one of another user at once, so that it holds nothing."""
-        ends = writer.get_extra_info("peername")[:2], writer.get_extra_info("sockname")[:2]
+        if (peer := writer.get_extra_info("peername")) is None:
+            writer.close()
+            return
+        ends = peer[:2], writer.get_extra_info("sockname")[:2]
         leads_on = False
         try:
             status = _FORBIDDEN
