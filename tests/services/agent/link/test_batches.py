@@ -20,3 +20,20 @@ def test_a_batch_of_endless_elements_is_refused(rows: list[object]) -> None:
     body = msgpack.packb({"schema": "trace.captured", "data": {"spans": rows}})
     with pytest.raises(MalformedMessage, match=r"elements|exceeds"):
         unpack_batch(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"schema": "trace.captured", "data": {"spans": [1e1, 1e1]}}',
+        msgpack.packb({"schema": "none", "data": {}}),
+        msgpack.packb({"schema": 7, "data": {}}),
+        msgpack.packb({"data": {}}),
+        msgpack.packb({"schema": "trace.captured"}),
+        msgpack.packb([]),
+    ],
+)
+def test_what_is_no_batch_is_refused(body: bytes) -> None:
+    """Of a JSON text the elements are not counted."""
+    with pytest.raises(MalformedMessage):
+        unpack_batch(body)
