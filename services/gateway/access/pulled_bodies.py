@@ -94,7 +94,9 @@ class PullingProtocol(H11Protocol):
             if self.conn.awaits_body and cycle is self.cycle and not self.transport.is_closing():
                 self.read_on()
             message = await receive()
-            if self.conn.holds_data and not self.transport.is_closing():
+            # The next request's head may be there, for which nobody would read on.
+            is_own = self.conn.awaits_body and cycle is self.cycle
+            if is_own and self.conn.holds_data and not self.transport.is_closing():
                 self.flow.pause_reading()
             return message
 
