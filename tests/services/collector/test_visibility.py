@@ -1,5 +1,6 @@
 """Who may see the rows of an attempt, as collectors note it from the log."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import closing
 
@@ -127,3 +128,27 @@ async def test_what_could_not_be_noted_is_noted_later(
         await say_a_story(world, "open", "cluster", some_queries())
         await world.until(NOTES, [("open", True)])
     assert failures == []
+
+
+async def test_a_look_that_falls_due_during_another_is_not_lost(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL may start again while a large database is gone through."""
+    monkeypatch.setattr("services.collector.visibility._PAUSE_S", 0.0)
+    visibility = Visibility(world.bus, world.address)
+    first, second = asyncio.Event(), asyncio.Event()
+
+    async def judge_all() -> None:
+        if first.is_set():
+            second.set()
+        else:
+            first.set()
+            visibility.look()
+
+    monkeypatch.setattr(visibility, "judge_all", judge_all)
+    visibility.look()
+    watching = asyncio.create_task(visibility.watch())
+    await asyncio.wait_for(second.wait(), 20)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+    visibility.close()
