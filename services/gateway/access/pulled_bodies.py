@@ -69,9 +69,12 @@ class PullingProtocol(H11Protocol):
         status, reason = self.conn.refusal or (400, msg)
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = reason.encode() + b"\n"
-            head = b"HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\n"
-            ends = b"Connection: close\r\nContent-Length: %d\r\n\r\n%s"
-            self.transport.write(head % (status, STATUS_PHRASES[status]) + ends % (len(body), body))
+            phrase = STATUS_PHRASES[status].decode()
+            head = (
+                f"HTTP/1.1 {status} {phrase}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+            )
+            self.transport.write(head.encode() + body)
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()

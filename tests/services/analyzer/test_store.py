@@ -356,7 +356,8 @@ def test_views_are_described_and_migrating_again_changes_nothing(rows_url: str) 
     migrate(rows_url)
     query = """SELECT c.relname, count(*), count(col_description(c.oid, a.attnum))
     FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 2
-    WHERE c.relkind = 'v' AND c.relname LIKE 'analysis_%' GROUP BY 1"""
+    WHERE c.relkind = 'v' AND c.relname LIKE 'analysis_%'
+        AND c.relnamespace = 'public'::regnamespace GROUP BY 1"""
     described = {name: (columns, texts) for name, columns, texts in _ask(rows_url, query)}
     for analysis in ANALYSES:
         count = len(analysis.columns)
