@@ -3,8 +3,10 @@
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -105,13 +107,11 @@ def test_what_another_user_has_put_at_any_place_is_refused(folder: Path, place: 
         make_own(folder)
 
 
-def test_a_folder_of_root_s_alone_is_passed_by(folder: Path) -> None:
+def test_a_folder_of_root_s_alone_is_passed_by() -> None:
     """As `lost+found` is, where the data folder is a disk of its own."""
-    folder.mkdir()
+    folder = Path(tempfile.mkdtemp(prefix="mlscope-test-"))
     os.chown(folder, NOBODY, NOBODY)
     (folder / "lost+found").mkdir(mode=0o700)
-    for parent in folder.parents[:3]:
-        parent.chmod(0o755)
     script = "import sys; from pathlib import Path; from cli.cluster.state import make_own; "
     ended = subprocess.run(
         [sys.executable, "-c", f"{script}make_own(Path(sys.argv[1]))", str(folder)],
@@ -121,6 +121,7 @@ def test_a_folder_of_root_s_alone_is_passed_by(folder: Path) -> None:
         text=True,
         check=False,
     )
+    shutil.rmtree(folder)
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
