@@ -108,6 +108,29 @@ async def test_a_browser_gets_a_ticket_of_its_own_and_not_by_its_arguments(
     assert not answers_at(int(opened[0].split(":")[2].partition("/")[0]))
 
 
+CONNECTED_IN_ADVANCE = """
+import asyncio, socket
+from urllib.parse import urlsplit
+from cli.one_visit import OneVisit
+
+async def main():
+    async with OneVisit("http://g.e.org") as visit:
+        place = urlsplit(visit.url)
+        silent = socket.create_connection((place.hostname, place.port))
+        await asyncio.sleep(0.2)
+    return silent
+
+asyncio.run(main()).close()
+"""
+
+
+def test_a_browser_s_other_connections_end_without_a_word() -> None:
+    """A browser opens some in advance, and says nothing on them."""
+    command = [sys.executable, "-c", CONNECTED_IN_ADVANCE]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 ASKING = """
 import os, socket, sys
 os.setgid(65534), os.setuid(65534)
