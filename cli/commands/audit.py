@@ -88,7 +88,6 @@ _ACTIONS: Mapping[type[Fact], Callable[[Any], _Deed]] = MappingProxyType(
 )
 """What counts as an action: who did it, to what, and more about it."""
 
-
 _ACTED_BY_OPERATOR = (
     PersonAdded,
     PersonRemoved,
@@ -144,14 +143,14 @@ async def audit(arguments: argparse.Namespace) -> int:
         recorded = [
             fact for subject in _FILTERS for fact in await bus.read(subject, unreadable=unreadable)
         ]
-    found = (*map(_in_fact, recorded), *map(_in_subject, unreadable))
+    candidates = (*map(_in_fact, recorded), *map(_in_subject, unreadable))
     actions = sorted(
-        (action for action in found if action is not None), key=lambda action: action[0]
+        (action for action in candidates if action is not None), key=lambda action: action[0]
     )
-    rows: list[tuple[object, ...]] = []
-    for time_ns, name, (person, subject, details) in actions:
-        at = datetime.fromtimestamp(time_ns / 1e9, UTC)
-        rows.append((at.isoformat(timespec="seconds"), person, name, subject, details))
+    rows: list[tuple[object, ...]] = [
+        (_clock(time_ns), person, name, subject, details)
+        for time_ns, name, (person, subject, details) in actions
+    ]
     if arguments.by:
         rows = [row for row in rows if row[1] == arguments.by]
     write_rows(Rows(_COLUMNS, tuple(rows[-arguments.limit :])), arguments.output)

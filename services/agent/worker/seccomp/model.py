@@ -45,13 +45,13 @@ _EVERY_PROCESS = 0xFFFFFFFF
 _PRIO_PROCESS, _IOPRIO_WHO_PROCESS = 0, 1
 # CLONE_NEWTIME, -NEWNS, -NEWCGROUP, -NEWUTS, -NEWIPC, -NEWUSER, -NEWPID, -NEWNET. The first is also
 # a bit of the signal with which a child of `clone` ends, where no signal has it.
-# With CLONE_PARENT a child is one of the agent's, which waits for none but its own.
-_CLONE_PARENT = 0x8000
-_F_SETLEASE = 1024
-"""Who holds a lease of a file keeps others from writing it for the better part of a minute."""
 _NAMESPACES = (
     0x80 | 0x20000 | 0x2000000 | 0x4000000 | 0x8000000 | 0x10000000 | 0x20000000 | 0x40000000
 )
+# With it a child is one of the agent's, which waits for none but its own.
+_CLONE_PARENT = 0x8000
+_F_SETLEASE = 1024
+"""Who holds a lease of a file keeps others from writing it for the better part of a minute."""
 
 # Of file systems, by the letters of their requests: all, 'f' ext and others, 'v', btrfs, f2fs,
 # bcachefs, ceph. A file that is not open for writing suffices to change its attributes, and with
