@@ -24,9 +24,9 @@ pytestmark = [
 ON_GPU: Mapping[str, Any] = {"device": "gpu", "options": {}}
 
 
-@pytest.mark.parametrize("user", ["auto", "own"])
+@pytest.mark.parametrize("user", ["auto", "own", "agent"])
 async def test_cuda_starts_in_the_sandbox(tmp_path: Path, user: str) -> None:
-    """For root, `own` is a user without an account, who keeps the capability for counters."""
+    """For root, `auto` is a user without an account, who keeps the capability for counters."""
     order = order_of(Double(), tmp_path / "manifests", **ON_GPU)
     allowances = replace(DEFAULT_ALLOWANCES, worker_user=user)
     said = await carried_out(

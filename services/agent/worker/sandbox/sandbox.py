@@ -9,9 +9,10 @@ of root becomes a user of its own.
 import os
 import signal
 import site
+import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -77,6 +78,11 @@ _PORTS = (0, 4318)
 """Where a worker may listen: any port that the kernel picks, and that of OTLP. A port of the
 cluster that is free for a moment must not be a model's: nobody could tell it from the broker."""
 
+_UNIX_WITH_CONNECTIONS = (socket.SOCK_STREAM, socket.SOCK_SEQPACKET)
+"""The kinds of UNIX sockets by which services are asked."""
+_UNIX_BESIDE_CUDA = (socket.SOCK_STREAM,)
+"""CUDA (driver 580) does not start unless it may listen on a UNIX socket for packets."""
+
 _FORK_S, _POLL_S = 5.0, 0.001
 """How long a process may live that ends at once, and how often it is asked."""
 
@@ -123,8 +129,11 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> tuple[str, ...]:
             notes += become_own_user(needs, capabilities, may_read_all=may_read_all)
     else:
         confining(message, scratch, capabilities)
+    # A worker of its agent's user would reach what that user may ask of services.
     shares_user = os.geteuid() == user_before
-    return (*notes, *_filtered(shares_user, is_required=allowances.sandbox == "required"))
+    reaching = _UNIX_WITH_CONNECTIONS if is_on_cpu else _UNIX_BESIDE_CUDA
+    refused_unix = reaching if shares_user else ()
+    return (*notes, *_filtered(refused_unix, is_required=allowances.sandbox == "required"))
 
 
 def _confining(
@@ -181,13 +190,10 @@ def _needs_of(message: PerformOrder, scratch: Path) -> Needs:
     )
 
 
-def _filtered(shares_user: bool, *, is_required: bool) -> tuple[str, ...]:
-    """Refuse calls that Landlock allows; return a note where they can't be and needn't be.
-
-    A worker that `shares_user` with its agent would reach what that user may ask of services.
-    """
+def _filtered(refused_unix: Collection[int], *, is_required: bool) -> tuple[str, ...]:
+    """Refuse calls that Landlock allows; return a note where they can't be and needn't be."""
     try:
-        refuse_rights(has_unix_streams=not shares_user)
+        refuse_rights(refused_unix=refused_unix)
     except FilterMissing as error:
         if is_required:
             raise

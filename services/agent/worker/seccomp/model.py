@@ -2,7 +2,7 @@
 
 import errno
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from services.agent.worker.seccomp.installing import give_up_new_rights, install, this_machine
 from services.agent.worker.seccomp.machines import CLONE3, Machine
@@ -66,7 +66,7 @@ _HARMLESS_OF_THEM = (
 _FAT_IOCTL_SET_ATTRIBUTES = 0x40047211
 
 
-def refuse_rights(*, has_unix_streams: bool = True) -> None:
+def refuse_rights(*, refused_unix: Collection[int] = ()) -> None:
     """Keep this thread, and all that it starts, from changing files that it may not write.
 
     Landlock knows nothing of modes, owners and attributes: a user's process may change those of all
@@ -75,9 +75,9 @@ def refuse_rights(*, has_unix_streams: bool = True) -> None:
     such as programs that read the kernel's memory. A call that changes a mode succeeds and changes
     nothing, as programs change those of their copies (`shutil.copy`). So does one that leaves the
     group of processes, by which their host ends them: `subprocess` asks for it with
-    `start_new_session`. Without `has_unix_streams` no UNIX socket with connections is made but
-    pairs (`socketpair`): Landlock (before version 9) lets a process connect to each that its user
-    may ask, such as docker's, which starts programs as root. CUDA starts with one for datagrams.
+    `start_new_session`. UNIX sockets of the kinds `refused_unix` (`SOCK_STREAM`) are made in pairs
+    alone (`socketpair`): Landlock (before version 9) lets a process connect to each that its user
+    may ask, such as docker's, which starts programs as root.
 
     No namespace is made: in one of users, a process has all capabilities, and so reaches parts of
     the kernel that are root's otherwise. `clone3` is missing; the C library calls `clone` instead.
@@ -90,10 +90,10 @@ def refuse_rights(*, has_unix_streams: bool = True) -> None:
     machine = this_machine()
     give_up_new_rights()
     flags = _SECCOMP_FILTER_FLAG_SPEC_ALLOW
-    install(machine, b"".join(_refusals(machine, has_unix_streams)), flags)
+    install(machine, b"".join(_refusals(machine, refused_unix)), flags)
 
 
-def _refusals(machine: Machine, has_unix_streams: bool) -> Iterator[bytes]:
+def _refusals(machine: Machine, refused_unix: Collection[int]) -> Iterator[bytes]:
     yield step(LOAD, ARCHITECTURE)
     yield step(IS, machine.architecture, 1, 0)
     yield step(RETURN, FAIL | errno.EPERM)
@@ -108,8 +108,7 @@ def _refusals(machine: Machine, has_unix_streams: bool) -> Iterator[bytes]:
     yield from answer(CLONE3, FAIL | errno.ENOSYS)
     for number in machine.with_namespaces:
         yield from checked(Rule(number, 0, (0,), _NAMESPACES | _CLONE_PARENT))
-    if not has_unix_streams:
-        yield from _no_unix_streams(machine)
+    yield from _no_unix_sockets(machine, refused_unix)
     yield from _common_protocols(machine)
     for number in (machine.socket, machine.socketpair):
         yield from checked(Rule(number, 0, _FAMILIES), errno.EAFNOSUPPORT)
@@ -134,10 +133,8 @@ def _refusals(machine: Machine, has_unix_streams: bool) -> Iterator[bytes]:
     yield step(RETURN, ALLOW)
 
 
-def _no_unix_streams(machine: Machine) -> Iterator[bytes]:
-    """Refuse them, and those for packets of a connection, which lead to services as well."""
-    types = (socket.SOCK_STREAM, socket.SOCK_SEQPACKET)
-    refused = b"".join(b"".join(answer(kind, FAIL | errno.EACCES)) for kind in types)
+def _no_unix_sockets(machine: Machine, kinds: Collection[int]) -> Iterator[bytes]:
+    refused = b"".join(b"".join(answer(kind, FAIL | errno.EACCES)) for kind in kinds)
     of_unix = b"".join((step(LOAD, argument_at(1)), step(AND, _TYPE_OF_SOCKET), refused))
     yield from for_call(machine.socket, where_argument(0, socket.AF_UNIX, of_unix))
 

@@ -34,14 +34,14 @@ from pathlib import Path
 from services.agent.link.allowances import Allowances
 from services.agent.link.messages import PerformOrder
 from services.agent.machine.landlock import Capability, drop_capabilities
-from services.agent.worker.sandbox.sandbox import enter_sandbox
+from services.agent.worker.sandbox import sandbox
 from tests.services.agent.builders import MANIFESTS, a_subject, an_order
 
 CHILD = "import os; print(os.getuid(), open('/proc/self/status').read())"
 
-def asked(service):
+def asked(kind, service):
     try:
-        return socket.socket(socket.AF_UNIX).connect_ex(service)
+        return socket.socket(socket.AF_UNIX, kind).connect_ex(service)
     except OSError as error:
         return error.errno
 
@@ -49,15 +49,17 @@ def look(folder, given_up, device, **allowed):
     drop_capabilities({*range(64)} - {given_up})
     order = an_order(a_subject().model_copy(update={"device": device}))
     (folder / "home").mkdir(parents=True)
-    notes = enter_sandbox(PerformOrder(order, MANIFESTS, {}, Allowances(**allowed)), folder)
+    notes = sandbox.enter_sandbox(PerformOrder(order, MANIFESTS, {}, Allowances(**allowed)), folder)
     child, *status = subprocess.check_output([sys.executable, "-Sc", CHILD], text=True).split()
     (folder / "home" / "file").touch()
-    connection = asked(str(folder.parent / "service"))
+    connection = asked(socket.SOCK_STREAM, str(folder.parent / "service"))
+    packets = asked(socket.SOCK_SEQPACKET, str(folder.parent / "none"))
     owner = os.stat("/proc/self/io").st_uid
     users = [*{owner, *os.getresuid(), *os.getresgid()}, *os.getgroups()]
     capabilities = status[status.index("CapEff:") + 1]
     assert os.access(folder / "home", os.W_OK)
-    return users, [*notes], connection, int(child), int(capabilities, 16), getpass.getuser()
+    seen = int(child), int(capabilities, 16), getpass.getuser(), packets
+    return users, [*notes], connection, *seen
 
 for case, device, given_up, allowed in (
     ("auto", "cpu", None, {}),
@@ -73,8 +75,9 @@ for case, device, given_up, allowed in (
         os._exit(0)
     os.wait()
 """
-Looks = dict[str, tuple[list[int], list[str], int, int, int, str]]
-"""By case: user and groups, notes, errno of a connection, a child's user and capabilities, name."""
+Looks = dict[str, tuple[list[int], list[str], int, int, int, str, int]]
+"""By case: user and groups, notes, errno of a connection, a child's user and capabilities, name,
+and errno of a connection for packets to no service."""
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +99,7 @@ def looks(tmp_path_factory: pytest.TempPathFactory) -> Looks:
 @needs_root
 def test_a_worker_of_root_is_a_user_of_its_own_whom_no_service_takes_for_root(looks: Looks) -> None:
     """A service such as docker's makes whoever may connect to its socket root."""
-    (user, *groups), notes, connection, child, capabilities, name = looks["auto"]
+    (user, *groups), notes, connection, child, capabilities, name, _ = looks["auto"]
     assert (groups, notes, connection, name) == ([], [], errno.EACCES, "mlscope-worker")
     assert user == child > 0x78000000
     reading = 1 << Capability.DAC_READ_SEARCH
@@ -107,9 +110,22 @@ def test_a_worker_of_root_is_a_user_of_its_own_whom_no_service_takes_for_root(lo
 def test_for_an_accelerator_a_worker_of_root_is_that_only_where_its_owner_says_so(
     looks: Looks,
 ) -> None:
-    (user, *_), *_, capabilities, _ = looks["own"]
+    (user, *_), _, connection, _, capabilities, *_ = looks["own"]
     assert user > 0x78000000
+    assert connection == errno.EACCES
     assert capabilities >> Capability.SYS_ADMIN & 1
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("case", "answer"),
+    [("auto", errno.ENOENT), ("agent", errno.EACCES), ("accelerator", errno.ENOENT)],
+)
+def test_only_beside_cuda_a_worker_that_stays_root_may_connect_for_packets(
+    looks: Looks, case: str, answer: int
+) -> None:
+    """CUDA listens so; a worker of another user is refused by root's services themselves."""
+    assert looks[case][-1] == answer
 
 
 @needs_root
