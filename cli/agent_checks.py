@@ -40,7 +40,10 @@ def _user_of_models() -> str:
     if os.geteuid():
         return ""
     user = Settings.read(os.environ).worker_user
-    own = {"auto": ", each on a CPU as a user of its own", "own": ", each as a user of its own"}
+    own = {
+        "auto": ", each on a CPU or a GPU of NVIDIA as a user of its own",
+        "own": ", each as a user of its own",
+    }
     return own.get(user, ", as root") if can_change_user() else ", as root"
 
 

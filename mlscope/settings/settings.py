@@ -267,8 +267,8 @@ class Settings(Limits):
         choice_of("auto", "own", "agent"),
         "auto",
         "user of the processes of models if the agent runs as root: own: each has a user of its "
-        "own, unless only root can read or use what it needs; auto: "
-        "the same on the CPU, root on accelerators; agent: root",
+        "own, unless only root can read or use what it needs; auto: the same on the CPU and on "
+        "GPUs of NVIDIA, root on other accelerators; agent: root",
     )
     sandbox_devices: tuple[str, ...] = setting(
         "SANDBOX_DEVICES",

@@ -125,8 +125,8 @@ class Allowances:
     preparation: PreparationLimits = PreparationLimits()
     #: whether a worker is confined to its session's files: auto, required or off
     sandbox: str = "auto"
-    #: whether a confined worker of root becomes a user of its own (own; auto: on the CPU), or stays
-    #: root (agent)
+    #: whether a confined worker of root becomes a user of its own (own; auto: on the CPU and on
+    #: GPUs of NVIDIA), or stays root (agent)
     worker_user: str = "auto"
     #: patterns below /dev of device files that a confined worker may use besides the known ones
     devices: tuple[str, ...] = ()

@@ -244,7 +244,7 @@ def test_what_a_framework_brings_with_it_begins_no_extra(
 @pytest.mark.parametrize(
     ("setting", "ending"),
     [
-        ("auto", ", each on a CPU as a user of its own"),
+        ("auto", ", each on a CPU or a GPU of NVIDIA as a user of its own"),
         ("own", ", each as a user of its own"),
         ("agent", ", as root"),
     ],

@@ -56,6 +56,7 @@ _DEVICES = (
     "null", "zero", "full", "random", "urandom", "tty", "nvidia*", "dri", "kfd", "accel*",
     "infiniband", "cpu_dma_latency", "neuron*", "apex_*", "vfio",
 )  # fmt: skip
+_NVIDIA = Path("/dev/nvidiactl")
 _ACCELERATORS = (
     "nvidia[0-9]*", "nvidiactl", "nvidia-uvm", "dri/renderD*", "kfd", "accel*", "accel/*",
     "neuron*", "apex_*", "vfio/*",
@@ -101,10 +102,10 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> tuple[str, ...]:
     has no Landlock, `auto` hides files from a worker of root on the CPU by mounts, if root may
     mount here, and does nothing for others.
 
-    A worker of root becomes a user of its own; unless its owner asks for more, only on the CPU,
-    since no driver of an accelerator was tried. Returns notes for a reader of its results. Raises
-    OSError, also where only a part could be hidden, and FilterMissing where a sandbox is required
-    and calls can't be filtered.
+    A worker of root becomes a user of its own; unless its owner asks for more, only on the CPU and
+    on NVIDIA's GPUs, since no driver of another accelerator was tried. Returns notes for a reader
+    of its results. Raises OSError, also where only a part could be hidden, and FilterMissing where
+    a sandbox is required and calls can't be filtered.
     """
     allowances = message.allowances
     if (confining := _confining(message)) is None:
@@ -121,7 +122,8 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> tuple[str, ...]:
         *(_INLINE_CODE if allowances.inline is not None else ()),
     }
     user_before = os.geteuid()
-    is_wanted = allowances.worker_user == "own" or (allowances.worker_user == "auto" and is_on_cpu)
+    was_tried = is_on_cpu or _NVIDIA.exists()
+    is_wanted = allowances.worker_user == "own" or (allowances.worker_user == "auto" and was_tried)
     if is_wanted and can_change_user():
         if confining(message, scratch, capabilities | CHANGING_USER):
             may_read_all = confining is _confine_by_landlock

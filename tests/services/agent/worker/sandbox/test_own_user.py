@@ -64,11 +64,13 @@ def look(folder, given_up, device, **allowed):
 for case, device, given_up, allowed in (
     ("auto", "cpu", None, {}),
     ("own", "gpu", None, {"worker_user": "own"}),
+    ("nvidia", "gpu", None, {}),
     ("agent", "cpu", None, {"worker_user": "agent"}),
     ("accelerator", "gpu", None, {}),
     ("device", "cpu", None, {"devices": ("console",)}),
     ("unread", "cpu", Capability.DAC_READ_SEARCH, {}),
 ):
+    sandbox._NVIDIA = Path("/dev/null" if case == "nvidia" else "/dev/none")
     if os.fork() == 0:
         seen = look(Path(sys.argv[1], case), given_up, device, **allowed)
         print(json.dumps([case, *seen]), flush=True)
@@ -107,10 +109,11 @@ def test_a_worker_of_root_is_a_user_of_its_own_whom_no_service_takes_for_root(lo
 
 
 @needs_root
-def test_for_an_accelerator_a_worker_of_root_is_that_only_where_its_owner_says_so(
-    looks: Looks,
+@pytest.mark.parametrize("case", ["own", "nvidia"])
+def test_for_an_accelerator_a_worker_of_root_is_that_where_it_was_tried_or_is_wanted(
+    looks: Looks, case: str
 ) -> None:
-    (user, *_), _, connection, _, capabilities, *_ = looks["own"]
+    (user, *_), _, connection, _, capabilities, *_ = looks[case]
     assert user > 0x78000000
     assert connection == errno.EACCES
     assert capabilities >> Capability.SYS_ADMIN & 1
