@@ -51,6 +51,7 @@ from tests.cli.cluster.keyholders import (
     key_file,
     served,
 )
+from tests.cli.cluster.reply_tricks import section, tricks
 
 OWN, OTHER = AGENT, "a2"
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "rights.md"
@@ -63,9 +64,7 @@ _HEAD = """# Rights of each key
 Written by `make rights`, which tries every key on every subject of a real server: {tries} tries.
 A test does the same and compares. `p`: the key may publish there, `s`: it may subscribe, `p*` or
 `s*`: on some of the subjects of that row, `·`: neither. What a key with an account of its own
-publishes reaches the log only where the log's account exports it ([security](security.md)). None of
-these keys reaches it by a reply subject: `tests/cli/cluster/test_reply_subjects.py` tries each.
-Only `provisioner` has the log's account, and may use it so.
+publishes reaches the log only where the log's account exports it ([security](security.md)).
 
 `agent-{own}` is the key of the agent `{own}` alone, `invitation-{invited}` that of a machine which
 is asked to join as `{invited}`. {people}
@@ -261,4 +260,6 @@ def _cell(allowed: list[tuple[bool, bool]]) -> str:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        PAGE.write_text(page(asyncio.run(matrix(Path(folder)))), "utf-8")
+        tried_rights = asyncio.run(matrix(Path(folder) / "rights"))
+        tried_tricks = asyncio.run(tricks(Path(folder) / "tricks"))
+        PAGE.write_text(f"{page(tried_rights)}{section(tried_tricks)}", "utf-8")

