@@ -32,3 +32,17 @@ class WrongEncoding(UnsuitableDatabase):
         """The SQL that creates a suitable database."""
         name = f"{self.database}_utf8".replace('"', '""')
         return f"CREATE DATABASE \"{name}\" ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0"
+
+
+class OwnViewInTheWay(UnsuitableDatabase):
+    """A view that somebody made depends on what an update of the tables has to replace."""
+
+    def __init__(self, dependents: str) -> None:
+        """Name the views, in PostgreSQL's lines about what depends on what, and the way out."""
+        lines = "; ".join(dict.fromkeys(dependents.splitlines()))
+        super().__init__(
+            "views of your own are in the way of an update of the database, and nothing was "
+            f"changed: {lines}. For each of them that is not in the schema mlscope_reader, keep "
+            "what SELECT pg_get_viewdef('NAME'::regclass) prints, and DROP VIEW NAME; run the "
+            "command again, then create the views anew"
+        )

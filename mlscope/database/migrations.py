@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import psycopg
+from psycopg import errors
 
 from mlscope.database.reader import drop_views, make_views
-from mlscope.errors import TlsMissing, WrongEncoding
+from mlscope.errors import OwnViewInTheWay, TlsMissing, WrongEncoding
 
 _log = logging.getLogger(__name__)
 Profile = Literal["postgresql", "timescaledb"]
@@ -59,7 +60,7 @@ def apply(
     The migrations are the files in `folder`, then `generated`; they are applied to the database at
     `database_url`. After them the views for the role `mlscope_reader` are made anew. An advisory
     lock makes parallel and repeated calls safe. Raises TlsMissing and WrongEncoding before anything
-    is changed.
+    is changed, and OwnViewInTheWay, which leaves all as it was.
     """
     profile = _install_extension(database_url)
     with psycopg.connect(database_url) as session:
@@ -72,16 +73,28 @@ def apply(
         migrations = (*migrations_in(folder, profile), *generated)
         missing = [migration for migration in migrations if migration.version not in applied]
         if missing:
-            drop_views(session)
+            _change(session, component, missing)
+    return profile
+
+
+def _change(session: psycopg.Connection[Any], component: str, missing: Sequence[Migration]) -> None:
+    """Apply the `missing` migrations, and make the views anew. Raises OwnViewInTheWay."""
+    dependents = drop_views(session)
+    try:
         for migration in missing:
             session.execute(migration.sql.encode())
             session.execute(
                 "INSERT INTO schema_version (component, version) VALUES (%s, %s)",
                 (component, migration.version),
             )
-        if missing:
-            make_views(session)
-    return profile
+        make_views(session)
+    except errors.DependentObjectsStillExist as error:
+        raise OwnViewInTheWay(str(error.diag.message_detail or error)) from error
+    except (errors.FeatureNotSupported, errors.InvalidTableDefinition) as error:
+        # A column of another type or name, below a view that stayed.
+        if dependents:
+            raise OwnViewInTheWay(f"{error.diag.message_primary}\n{dependents}") from error
+        raise
 
 
 def profile_of(database_url: str) -> Profile:

@@ -2,7 +2,8 @@
 
 The views are in a schema of the role's name, which PostgreSQL searches first for it: its queries
 name tables as those of the owner do. They depend on the tables, so they are dropped before
-migrations and made anew after them.
+migrations and made anew after them. One on which somebody's own view depends stays, and is replaced
+in place.
 """
 
 from typing import Any
@@ -13,16 +14,26 @@ _DROP = """
 DO $drop$
 DECLARE
     name text;
+    dependent text;
+    dependents text[] := '{}';
 BEGIN
     FOR name IN
         SELECT relname FROM pg_class
         WHERE relnamespace = to_regnamespace('mlscope_reader') AND relkind = 'v'
             AND pg_get_userbyid(relowner) = current_user
+            -- Others are views that somebody put beside ours.
+            AND to_regclass(format('public.%I', relname)) IS NOT NULL
         -- The view of trends reads two others.
         ORDER BY relname <> 'trend'
     LOOP
-        EXECUTE format('DROP VIEW mlscope_reader.%I', name);
+        BEGIN
+            EXECUTE format('DROP VIEW mlscope_reader.%I', name);
+        EXCEPTION WHEN dependent_objects_still_exist THEN
+            GET STACKED DIAGNOSTICS dependent = PG_EXCEPTION_DETAIL;
+            dependents := dependents || dependent;
+        END;
     END LOOP;
+    PERFORM set_config('mlscope.dependents', array_to_string(dependents, chr(10)), true);
 END
 $drop$
 """
@@ -54,7 +65,7 @@ BEGIN
     LOOP
         -- A barrier: else a condition that fails with a row's value would tell hidden rows.
         EXECUTE format(
-            'CREATE VIEW mlscope_reader.%1$I WITH (security_barrier) AS
+            'CREATE OR REPLACE VIEW mlscope_reader.%1$I WITH (security_barrier) AS
             SELECT * FROM public.%1$I AS shown WHERE EXISTS (
                 SELECT FROM public.run_visibility AS judged
                 WHERE judged.%2$I = shown.%2$I AND judged.is_visible
@@ -67,7 +78,8 @@ BEGIN
         PERFORM set_config('search_path', 'public', true);
         SELECT pg_get_viewdef('public.trend'::regclass) AS query INTO relation;
         PERFORM set_config('search_path', 'mlscope_reader, public', true);
-        EXECUTE 'CREATE VIEW mlscope_reader.trend WITH (security_barrier) AS ' || relation.query;
+        EXECUTE 'CREATE OR REPLACE VIEW mlscope_reader.trend WITH (security_barrier) AS '
+            || relation.query;
         PERFORM set_config('search_path', path, true);
     END IF;
 END
@@ -105,9 +117,14 @@ $grant$
 _HAS_TABLES = "SELECT current_schema() = 'public' AND to_regclass('run_visibility') IS NOT NULL"
 
 
-def drop_views(session: psycopg.Connection[Any]) -> None:
-    """Drop the views in the transaction of `session`, if there are any. Raises psycopg's errors."""
+def drop_views(session: psycopg.Connection[Any]) -> str:
+    """Drop the views in the transaction of `session`, but those on which something else depends.
+
+    Return PostgreSQL's lines about what that is, or ''. Raises psycopg's errors.
+    """
     session.execute(_DROP)
+    found = session.execute("SELECT current_setting('mlscope.dependents')").fetchone()
+    return str(found[0]) if found else ""
 
 
 def make_views(session: psycopg.Connection[Any]) -> None:

@@ -1,0 +1,90 @@
+"""Views that people made on those of mlscope: upgrades keep them, or say which is in the way."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from cli import exits
+from cli.failures import Failure, explain
+from mlscope.database.migrations import apply
+from mlscope.errors import OwnViewInTheWay
+from tests.dashboards.reading_role import migrated
+
+
+@pytest.fixture
+def owner(database_url: str, reader: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]]:
+    """Lend an owner's session in a database with a view of its own, `mine`, on one for readers."""
+    with psycopg.connect(database_url, autocommit=True) as session:
+        session.execute("CREATE VIEW mine AS SELECT evaluation FROM mlscope_reader.run")
+        session.execute("GRANT SELECT ON mine TO mlscope_reader")
+        yield session
+
+
+def _apply(database_url: str, folder: Path, sql: str) -> None:
+    (folder / "0001_more.sql").write_text(sql)
+    apply(database_url, "test", folder)
+
+
+def test_an_upgrade_keeps_a_view_of_one_s_own(
+    owner: psycopg.Connection[Any],
+    reader: psycopg.Connection[Any],
+    database_url: str,
+    tmp_path: Path,
+) -> None:
+    """Also one on trends, one on another's, and one among mlscope's; what is new is shown."""
+    owner.execute("CREATE VIEW trends AS SELECT runs FROM mlscope_reader.trend")
+    owner.execute("CREATE VIEW of_mine AS TABLE mine")
+    owner.execute("CREATE VIEW mlscope_reader.beside AS SELECT 1 AS n")
+    owner.execute("DELETE FROM schema_version WHERE version LIKE 'views-%'")
+    migrated(database_url)
+    _apply(database_url, tmp_path, "ALTER TABLE run ADD COLUMN note text")
+    assert owner.execute("TABLE of_mine").fetchall() == [("e1",)]
+    assert owner.execute("TABLE trends").fetchall() == [(1,)]
+    assert owner.execute("TABLE mlscope_reader.beside").fetchall() == [(1,)]
+    assert reader.execute("TABLE mine").fetchall() == [("e1",)]
+    assert reader.execute("SELECT evaluation, note FROM run").fetchall() == [("e1", None)]
+    assert len(reader.execute("SELECT 1 FROM analysis_latency").fetchall()) > 0
+
+
+@pytest.mark.parametrize(
+    ("own", "change"),
+    [
+        ("mlscope_reader.trend", "DROP VIEW trend; CREATE VIEW trend AS SELECT 1 AS runs"),
+        ("analysis_latency", "DROP VIEW analysis_latency"),
+        ("mlscope_reader.run", "ALTER TABLE run ALTER level_note TYPE varchar"),
+        ("mlscope_reader.run", "ALTER TABLE run RENAME level_note TO other"),
+    ],
+)
+def test_a_view_in_the_way_is_named_and_the_fix_told_works(
+    owner: psycopg.Connection[Any],
+    reader: psycopg.Connection[Any],
+    database_url: str,
+    tmp_path: Path,
+    own: str,
+    change: str,
+) -> None:
+    """All is as before until it is dropped."""
+    owner.execute(f"CREATE VIEW another AS TABLE {own}".encode())
+    with pytest.raises(OwnViewInTheWay) as refused:
+        _apply(database_url, tmp_path, change)
+    for said in ("another", "DROP VIEW", "pg_get_viewdef"):
+        assert said in str(refused.value)
+    assert explain(refused.value) == Failure(exits.FAILED, str(refused.value))
+    assert owner.execute("SELECT 1 FROM schema_version WHERE component = 'test'").fetchall() == []
+    assert reader.execute("TABLE mine").fetchall() == [("e1",)]
+    assert reader.execute("SELECT level_note IS NULL FROM run").rowcount == 1
+    owner.execute("DROP VIEW another, mine")
+    _apply(database_url, tmp_path, change)
+    assert reader.execute("SELECT evaluation FROM run").fetchall() == [("e1",)]
+
+
+def test_another_error_of_a_migration_blames_no_view(
+    reader: psycopg.Connection[Any], database_url: str, tmp_path: Path
+) -> None:
+    own = "CREATE TABLE odd (n int4); CREATE VIEW odder AS TABLE odd"
+    with pytest.raises(errors.FeatureNotSupported):
+        _apply(database_url, tmp_path, f"{own}; ALTER TABLE odd ALTER n TYPE int8")
