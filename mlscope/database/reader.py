@@ -109,7 +109,13 @@ BEGIN
         RETURN;
     END IF;
     GRANT USAGE ON SCHEMA mlscope_reader TO mlscope_reader;
-    GRANT SELECT ON ALL TABLES IN SCHEMA mlscope_reader TO mlscope_reader;
+    FOR name IN
+        SELECT relname FROM pg_class
+        WHERE relnamespace = 'mlscope_reader'::regnamespace AND relkind = 'v'
+            AND pg_get_userbyid(relowner) = current_user
+    LOOP
+        EXECUTE format('GRANT SELECT ON mlscope_reader.%I TO mlscope_reader', name);
+    END LOOP;
 END
 $grant$
 """

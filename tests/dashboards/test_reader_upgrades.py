@@ -116,3 +116,20 @@ def test_old_grants_go_where_the_schema_is_somebody_else_s(
         with pytest.raises(errors.InsufficientPrivilege):
             reader.execute("SELECT n FROM mlscope_reader.own")
     assert admin.execute("SELECT n FROM mlscope_reader.own").fetchall() == [(1,)]
+
+
+def test_a_view_of_somebody_else_s_beside_those_of_mlscope_is_left_alone(
+    database_url: str, admin: psycopg.Connection[Any]
+) -> None:
+    """Its owner says who reads it."""
+    admin.execute(_sql("GRANT CREATE ON DATABASE {} TO keeper", admin.info.dbname))
+    migrated(_as(database_url, "keeper"))
+    admin.execute("CREATE VIEW mlscope_reader.own AS SELECT evaluation FROM mlscope_reader.run")
+    admin.execute("DELETE FROM schema_version WHERE version LIKE 'views-%'")
+    migrated(_as(database_url, "keeper"))
+    fill(_as(database_url, "keeper"))
+    assert admin.execute("SELECT evaluation FROM mlscope_reader.own").fetchall() == [("e1",)]
+    with _connected(database_url, "mlscope_reader") as reader:
+        assert reader.execute("SELECT evaluation FROM run").fetchall() == [("e1",)]
+        with pytest.raises(errors.InsufficientPrivilege):
+            reader.execute("SELECT evaluation FROM mlscope_reader.own")
