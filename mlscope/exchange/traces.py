@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mlscope.exchange.first_fit import FirstFit
 from schemas.analysis import SpanRow, TracedRun
 from schemas.batch import SpanKind
 from schemas.level import Level
@@ -76,24 +77,17 @@ def clipped(spans: Sequence[SpanRow]) -> list[SpanRow]:
 
 
 def lanes(spans: Sequence[SpanRow]) -> Mapping[Lane, list[SpanRow]]:
-    """Return spans by lane and start; in each lane they nest or follow one another."""
+    """Return spans by lane and start; in each lane they nest or follow one another.
+
+    A span is in the first lane of its thread or stream in which it nests; `spans` may be in any
+    order, and samples among them are in no lane.
+    """
     drawn: dict[Lane, list[SpanRow]] = defaultdict(list)
-    stacks: dict[tuple[int, int], list[list[int]]] = defaultdict(list)
+    lanes_at: dict[tuple[int, int], FirstFit] = defaultdict(FirstFit)
     for span in clipped([span for span in spans if span.kind != SpanKind.SAMPLE]):
         place = (device_of(span), span.thread)
-        start, end = span.start_ns, _end(span)
-        # The first lane in which the span nests, or a new one.
-        for number, ends in enumerate(stacks[place]):
-            while ends and ends[-1] <= start and not (ends[-1] == start == end):
-                ends.pop()
-            if not ends or ends[-1] >= end:
-                lane = (*place, number)
-                ends.append(end)
-                break
-        else:
-            lane = (*place, len(stacks[place]))
-            stacks[place].append([end])
-        drawn[lane].append(span)
+        lane = lanes_at[place].place(span.start_ns, _end(span))
+        drawn[*place, lane].append(span)
     return drawn
 
 
