@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from mlscope.texts.printable import printable
+
 
 class ClusterError(Exception):
     """The local cluster failed."""
@@ -88,12 +90,32 @@ class DatabaseHeld(ClusterError):
 
 
 class DatabasePlanted(ClusterError):
-    """A process of `nobody` put a link among the database's files: look at it, and remove it."""
+    """`nobody` owns a link among the database's files: you made it, or a process planted it."""
 
-    def __init__(self, path: Path) -> None:
-        """Give the `path` of the symbolic link, or of a file with further names."""
+    def __init__(self, path: Path, target: Path, own_it: str) -> None:
+        """Give the `path` of a symbolic link, and the `target` that it leads to.
+
+        `own_it`: the command that gives both to the database's own user.
+        """
         super().__init__(path)
-        self.path = path
+        self.path = printable(str(path))
+        self.leads_to = printable(str(target))
+        self.if_you_made_it = f"keep it (a tablespace holds rows), and start again after: {own_it}"
+        self.if_you_did_not = "look at what it leads to, remove the link alone, and start again"
+
+
+class DatabaseFileShared(ClusterError):
+    """A file of the database has further names, by which `nobody` could go on changing it."""
+
+    def __init__(self, path: Path, find_names: str, copy_it: str) -> None:
+        """Give the `path` of the file, the command that finds its names, and one that copies it.
+
+        `find_names` lists all names of the file; after `copy_it`, only a copy is the database's.
+        """
+        super().__init__(path)
+        self.path = printable(str(path))
+        self.its_names = find_names
+        self.to_keep_its_rows = f"do not remove it, but start again after: {copy_it}"
 
 
 class CertificateIncomplete(ClusterError):

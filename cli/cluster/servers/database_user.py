@@ -10,13 +10,15 @@ import os
 import pwd
 import re
 import secrets
+import shlex
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cli.cluster.errors import DatabaseHeld, DatabasePlanted
+from cli.cluster.errors import DatabaseFileShared, DatabaseHeld, DatabasePlanted
+from mlscope.texts.printable import printable
 
 OWN_USERS = range(0x79000000, 0x7A000000)
 """Beyond the numbers of systemd, SSSD, and the agents' workers."""
@@ -72,7 +74,8 @@ def hand_over(data: Path, user: tuple[int, int]) -> None:
     """Give the files in PostgreSQL's folder `data` that are `nobody`'s to `user` (uid, gid).
 
     It does nothing where they have been given; one that was killed is finished by the next. Raises
-    `DatabaseHeld` while a server or another process of `nobody` uses them, and `DatabasePlanted`.
+    `DatabaseHeld` while a server or another process of `nobody` uses them, and `DatabasePlanted` or
+    `DatabaseFileShared` at a file that root alone may decide about.
     """
     former, state = unprivileged_user(), data.stat()
     if former is None or former == user or (state.st_uid, state.st_gid) == user:
@@ -116,10 +119,39 @@ def _give(folder: int, path: Path, former: int, user: tuple[int, int]) -> None:
             finally:
                 os.close(inner)
         elif state.st_uid == former:
-            # PostgreSQL makes neither: one leads out of the folder, the other is elsewhere too.
-            if stat.S_ISLNK(state.st_mode) or state.st_nlink > 1:
-                raise DatabasePlanted(path / name)
+            if stat.S_ISLNK(state.st_mode):
+                raise _planted(path / name, former, user)
+            if state.st_nlink > 1:
+                raise _shared(path / name)
             os.chown(name, *user, dir_fd=folder, follow_symlinks=False)
+
+
+def _planted(link: Path, former: int, user: tuple[int, int]) -> DatabasePlanted:
+    """Return the error about a symbolic link: PostgreSQL makes one for each tablespace.
+
+    Its command gives to `user` the link, and what the `former` user (uid) has in a folder of its
+    own that the link leads to.
+    """
+    target, owner = Path(os.path.realpath(link)), f"{user[0]}:{user[1]}"
+    own_it = [["chown", "-h", owner, str(link)]]
+    with suppress(OSError):
+        state = target.stat()
+        if stat.S_ISDIR(state.st_mode) and state.st_uid == former:
+            own_it.insert(0, ["chown", "-R", f"--from={former}", owner, str(target)])
+    return DatabasePlanted(link, target, _shell_line(own_it))
+
+
+def _shared(path: Path) -> DatabaseFileShared:
+    """Return the error about a file with further names, as a backup by `cp --link` makes them."""
+    copied = f"{path}.copied"
+    copy_it = [["cp", "-p", str(path), copied], ["mv", copied, str(path)]]
+    find_names = [["find", "/", "-samefile", str(path)]]
+    return DatabaseFileShared(path, _shell_line(find_names), _shell_line(copy_it))
+
+
+def _shell_line(commands: Iterable[Sequence[str]]) -> str:
+    """Return commands as a line for a shell; who named a file cannot begin another line."""
+    return printable(" && ".join(map(shlex.join, commands)))
 
 
 def _holders(data: Path, uid: int) -> Iterator[int]:

@@ -13,7 +13,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from cli.cluster.errors import DatabaseHeld, DatabaseInitFailed, DatabasePlanted
+from cli.cluster.errors import (
+    DatabaseFileShared,
+    DatabaseHeld,
+    DatabaseInitFailed,
+    DatabasePlanted,
+)
 from cli.cluster.servers import database_user
 from cli.cluster.servers.database_user import OWN_USERS, hand_over, unprivileged_user, user_of
 from cli.cluster.servers.postgres import Postgres
@@ -184,16 +189,91 @@ def test_links_that_nobody_planted_end_the_handover(tmp_path: Path) -> None:
     other.write_text("another's")
     os.chown(other, NOBODY, NOGROUP)
     link = data / "base" / "1"
-    for make in (link.symlink_to, link.hardlink_to):
+    for make, error in (
+        (link.symlink_to, DatabasePlanted),
+        (link.hardlink_to, DatabaseFileShared),
+    ):
         make(other)
         for path in tree(data):
             os.lchown(path, NOBODY, NOGROUP)
-        with pytest.raises(DatabasePlanted, match="base/1"):
+        with pytest.raises(error, match="base/1"):
             hand_over(data, OWN)
         assert owners([other]) == {(NOBODY, NOGROUP)}
         link.unlink()
     hand_over(data, OWN)
     assert owners(tree(data)) == {OWN}
+
+
+def command_in(error: Exception) -> str:
+    """Return the command after which an error says to start again."""
+    (line,) = (line for line in str(error).splitlines() if "start again after: " in line)
+    return line.partition("start again after: ")[2]
+
+
+def test_a_tablespace_is_kept_by_the_command_that_its_error_names(
+    data_folder: Path, old_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = data_folder / "a fast disk"
+    place.mkdir()
+    os.chown(place, NOBODY, NOGROUP)
+    with monkeypatch.context() as patched:
+        patched.setattr(database_user, "_has_own_users", lambda: False)
+        with (
+            Postgres(data_folder, durable=False) as server,
+            psycopg.connect(server.admin_url(), autocommit=True) as session,
+        ):
+            session.execute(f"CREATE TABLESPACE fast LOCATION '{place}'")
+            session.execute("ALTER TABLE kept SET TABLESPACE fast")
+    (link,) = (old_data / "pg_tblspc").iterdir()
+    with pytest.raises(DatabasePlanted) as caught:
+        row_of(data_folder)
+    user = old_data.stat().st_uid
+    own_it = f"chown -R --from={NOBODY} {user}:{user} '{place}' && chown -h {user}:{user} {link}"
+    assert str(caught.value).splitlines() == [
+        "`nobody` owns a link among the database's files: you made it, or a process planted it.",
+        f"  path: {link}",
+        f"  leads_to: {place}",
+        f"  if_you_made_it: keep it (a tablespace holds rows), and start again after: {own_it}",
+        "  if_you_did_not: look at what it leads to, remove the link alone, and start again",
+    ]
+    subprocess.run(own_it, shell=True, check=True)
+    assert row_of(data_folder) == (7,)
+    assert owners([*tree(old_data), *tree(place)]) == {(user, user)}
+
+
+def test_a_link_to_what_is_not_nobody_s_is_alone_in_its_command(tmp_path: Path) -> None:
+    data, other = tmp_path / "data", tmp_path / "other"
+    (data / "pg_tblspc").mkdir(parents=True)
+    other.mkdir()
+    for path in tree(data):
+        os.chown(path, NOBODY, NOGROUP)
+    link = data / "pg_tblspc" / "1"
+    for target in (other, Path("2"), Path("1")):  # of root, nothing, itself
+        link.symlink_to(target)
+        os.lchown(link, NOBODY, NOGROUP)
+        with pytest.raises(DatabasePlanted) as caught:
+            hand_over(data, OWN)
+        assert command_in(caught.value) == f"chown -h {OWN[0]}:{OWN[1]} {link}"
+        link.unlink()
+
+
+def test_a_file_with_two_names_is_kept_by_the_command_that_its_error_names(
+    data_folder: Path, old_data: Path
+) -> None:
+    file, backup = old_data / "PG_VERSION", data_folder / "backup"
+    backup.hardlink_to(file)
+    with pytest.raises(DatabaseFileShared) as caught:
+        row_of(data_folder)
+    copy_it = f"cp -p {file} {file}.copied && mv {file}.copied {file}"
+    assert str(caught.value).splitlines() == [
+        "A file of the database has further names, by which `nobody` could go on changing it.",
+        f"  path: {file}",
+        f"  its_names: find / -samefile {file}",
+        f"  to_keep_its_rows: do not remove it, but start again after: {copy_it}",
+    ]
+    subprocess.run(copy_it, shell=True, check=True)
+    assert row_of(data_folder) == (7,)
+    assert owners([backup]) == {(NOBODY, NOGROUP)}
 
 
 def test_root_s_own_links_and_folders_are_left_alone(tmp_path: Path) -> None:
