@@ -3,7 +3,7 @@
 import html
 import re
 
-_TAG = re.compile(r'<(?:[^<>"]|"[^"]*")*>')
+_TAG = re.compile(r'<[^<>"]*(?:"[^"]*"[^<>"]*)*>')
 """A tag. Texts between tags are names that others chose: they may look like attributes."""
 _ROOT = re.compile(r"<svg [^>]*?width=\"([\d.]+)\" height=\"([\d.]+)\"[^>]*>")
 _LINK = re.compile(r'<a xlink:href="[^"?]*(\?[^"]*)">')
@@ -18,8 +18,13 @@ def inlined(svg: str, title: str, name: str) -> str:
     those of other drawings.
     """
 
-    def with_own_ids(tag: re.Match[str]) -> str:
-        return _ID.sub(rf"\g<1>{name}-\g<2>", tag[0])
+    def of_page(tag: re.Match[str]) -> str:
+        # Its marks are described one by one for screen readers; the table says the same, and
+        # better. A drawing has thousands of them, few with an id: to search all for ids takes long.
+        text = _DESCRIPTION.sub("", tag[0])
+        if 'id="' in text or "url(#" in text:
+            return _ID.sub(rf"\g<1>{name}-\g<2>", text)
+        return text
 
     def root(match: re.Match[str]) -> str:
         width, height = match[1], match[2]
@@ -28,12 +33,8 @@ def inlined(svg: str, title: str, name: str) -> str:
             f'width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
         )
 
-    svg = _TAG.sub(with_own_ids, svg)
     # Vega completes addresses by one of its own; links of marks are a pointer's only, as the table
     # beside the chart has them for keys and screen readers.
     svg, links = _LINK.subn(r'<a href="\1" tabindex="-1" aria-hidden="true">', svg)
     role = "group" if links else "img"
-
-    # Its marks are described one by one for screen readers; the table says the same, and better.
-    svg = _TAG.sub(lambda tag: _DESCRIPTION.sub("", tag[0]), svg)
-    return _ROOT.sub(root, svg, count=1)
+    return _ROOT.sub(root, _TAG.sub(of_page, svg), count=1)
