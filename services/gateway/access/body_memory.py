@@ -1,9 +1,9 @@
 """The memory that the bodies of requests take together, so that nobody fills it with slow ones."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from mlscope.bus.shares import Shares
 from services.gateway.errors import TooManyBodies
 
 LARGEST_BODIES = 32
@@ -19,7 +19,7 @@ class BodyMemory:
     def __init__(self, most_bytes: int) -> None:
         """Allow `most_bytes` in all; one person may have half of them."""
         self._most_bytes = most_bytes
-        self._held_bytes: Counter[str] = Counter()
+        self._held_bytes = Shares(most_bytes)
 
     @contextmanager
     def of_request(self, person: str) -> Iterator[TakeBytes]:
@@ -28,15 +28,12 @@ class BodyMemory:
 
         def take(size_bytes: int) -> None:
             nonlocal taken_bytes
-            is_full = self._held_bytes.total() + size_bytes > self._most_bytes
-            of_person_bytes = self._held_bytes[person] + size_bytes
-            if is_full or (person and 2 * of_person_bytes > self._most_bytes):
+            if not self._held_bytes.has_room(person, size_bytes):
                 raise TooManyBodies(self._most_bytes)
-            self._held_bytes[person] += size_bytes
+            self._held_bytes.add(person, size_bytes)
             taken_bytes += size_bytes
 
         try:
             yield take
         finally:
-            self._held_bytes[person] -= taken_bytes
-            self._held_bytes = +self._held_bytes
+            self._held_bytes.add(person, -taken_bytes)

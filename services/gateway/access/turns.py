@@ -1,10 +1,10 @@
 """Turns for answers that take much memory or time while they are made."""
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from mlscope.bus.shares import Shares
 from services.gateway.errors import TooManyWaiting
 
 MOST_WAITING = 16
@@ -18,7 +18,7 @@ class Turns:
         """Begin with none; `kind` is what waits, as a reader is told."""
         self._kind = kind
         self._turn = asyncio.Lock()
-        self._waiting: Counter[str] = Counter()
+        self._waiting = Shares(MOST_WAITING)
 
     @asynccontextmanager
     async def turn(self, person: str) -> AsyncIterator[None]:
@@ -26,12 +26,8 @@ class Turns:
 
         Raises TooManyWaiting.
         """
-        is_full = self._waiting.total() >= MOST_WAITING
-        if is_full or (person and 2 * self._waiting[person] >= MOST_WAITING):
+        if not self._waiting.has_room(person):
             raise TooManyWaiting(self._kind)
-        self._waiting[person] += 1
-        try:
+        with self._waiting.one_of(person):
             async with self._turn:
                 yield
-        finally:
-            self._waiting -= Counter([person])

@@ -7,11 +7,12 @@ import importlib.util
 import json
 import os
 import sys
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from mlscope.bus.shares import Shares
 from mlscope.tasks import end_process
 from services.gateway.errors import CannotDraw
 
@@ -40,7 +41,7 @@ class Pictures:
         self._pens = [_Pen() for _ in range(pens)]
         self._idle = list(self._pens)
         self._turn = asyncio.Semaphore(pens)
-        self._waiting: Counter[str] = Counter()
+        self._waiting = Shares(_MOST_WAITING)
         self._drawn: OrderedDict[str, bytes] = OrderedDict()
 
     async def draw(self, spec: dict[str, Any], form: str, person: str = "") -> bytes:
@@ -56,16 +57,12 @@ class Pictures:
         # Another version of the package may draw otherwise.
         key = hashlib.sha256(f"{version('vl-convert-python')} ".encode() + text).hexdigest()
         if key not in self._drawn:
-            is_full = self._waiting.total() >= _MOST_WAITING
-            if is_full or (person and 2 * self._waiting[person] >= _MOST_WAITING):
+            if not self._waiting.has_room(person):
                 raise CannotDraw("Too many charts are being drawn; try again in a few seconds.")
-            self._waiting[person] += 1
-            try:
+            with self._waiting.one_of(person):
                 async with self._turn:
                     if key not in self._drawn:
                         self._drawn[key] = await self._stored_or_drawn(key, text)
-            finally:
-                self._waiting -= Counter([person])
         self._drawn.move_to_end(key)
         while len(self._drawn) > 1 and sum(map(len, self._drawn.values())) > _MOST_BYTES:
             self._drawn.popitem(last=False)

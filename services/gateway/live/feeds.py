@@ -4,9 +4,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import cast
 
@@ -14,6 +13,7 @@ from mlscope.bus.bus import Bus
 from mlscope.bus.envelopes import decode_live
 from mlscope.bus.errors import BusError
 from mlscope.bus.live import LiveMessages
+from mlscope.bus.shares import Shares
 from mlscope.client.meter import Meter, Reading
 from mlscope.evaluation.fold import ENDED, EvaluationRecord, evolve
 from mlscope.evaluation.status import awaits_tables, status_of, unrequested_status
@@ -260,7 +260,7 @@ class Feeds:
         self._overview = OverviewFeed(bus)
         self._overviews_of_people: set[OverviewFeed] = set()
         #: the open streams of each person, and of the cluster's user
-        self._streams: Counter[str] = Counter()
+        self._streams = Shares(limit)
         self.is_closing = False
 
     @property
@@ -281,18 +281,13 @@ class Feeds:
         One person may have half of them, so that others see something as well.
         """
         is_full = self.viewers >= self._limit or self.is_closing
-        if is_full or (asker.name and 2 * self._streams[asker.name] >= self._limit):
+        if is_full or not self._streams.leaves_half(asker.name):
             raise TooManyViewers(self._limit)
 
-    @contextmanager
-    def _stream_of(self, asker: Asker) -> Iterator[None]:
+    def _stream_of(self, asker: Asker) -> AbstractContextManager[None]:
         """Count a stream of `asker` while the context is open. Raises TooManyViewers."""
         self.check_limit(asker)
-        self._streams[asker.name] += 1
-        try:
-            yield
-        finally:
-            self._streams[asker.name] -= 1
+        return self._streams.one_of(asker.name)
 
     @asynccontextmanager
     async def viewing(

@@ -68,14 +68,16 @@ async def test_without_the_package_it_says_what_to_install(
 
 
 async def test_one_person_leaves_room_for_the_charts_of_others(
-    pictures: Pictures, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(drawing, "_MOST_WAITING", 4)
+    pictures = Pictures()
     draw = pictures.draw
     of_vera = [draw({**SPEC, "title": str(n)}, "svg", "vera") for n in range(4)]
     waiting = [asyncio.ensure_future(one) for one in (*of_vera, draw(SPEC, "svg", "olga"))]
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     refused = [isinstance(outcome, CannotDraw) for outcome in outcomes]
+    await pictures.close()
     assert refused == [False, False, True, True, False]
 
 
