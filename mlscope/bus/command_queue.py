@@ -12,6 +12,7 @@ from mlscope.bus.command_letters import LETTER_BYTES, sender_of
 from mlscope.bus.envelopes import refusal, refusal_reason
 from mlscope.bus.errors import BusError, PayloadTooLarge
 from mlscope.bus.records import CommandCounts, ReceivedCommand
+from mlscope.bus.shares import Shares
 from mlscope.tasks import end_tasks
 
 _log = logging.getLogger(__name__)
@@ -55,8 +56,7 @@ class CommandQueue:
         self._tasks: set[asyncio.Task[None]] = set()
         self._refusing: set[asyncio.Task[None]] = set()
         self._burying = 0
-        self._pending_bytes = 0
-        self._pending_of_person: Counter[str] = Counter()
+        self._pending = Shares(limit_pending)
         self._bytes_of_person: Counter[str] = Counter()
         self._has_room = asyncio.Event()
         self.counts = CommandCounts()
@@ -70,12 +70,12 @@ class CommandQueue:
         """
         self.counts.requests += 1
         size_bytes = len(command.body)
-        has_memory = self._pending_bytes + size_bytes <= MOST_PENDING_BYTES or not self._tasks
+        pending_bytes = self._bytes_of_person.total()
+        has_memory = pending_bytes + size_bytes <= MOST_PENDING_BYTES or not self._tasks
         person = sender_of(command)
         own_bytes = self._bytes_of_person[person]
         has_bytes = not person or not own_bytes or own_bytes + size_bytes <= MOST_PERSON_BYTES
-        has_count = not person or 2 * self._pending_of_person[person] < self._limit_pending
-        has_share = has_bytes and has_count
+        has_share = has_bytes and self._pending.leaves_half(person)
         if len(self._tasks) < self._limit_pending and has_memory and has_share:
             work = self._run_answerer(command, respond)
             self._start(work, self._tasks, size_bytes, person)
@@ -108,20 +108,14 @@ class CommandQueue:
     ) -> None:
         task = asyncio.get_running_loop().create_task(work)
         tasks.add(task)
-        self._pending_bytes += size_bytes
-        self._pending_of_person[person] += 1
+        self._pending.add(person)
         self._bytes_of_person[person] += size_bytes
         self.counts.open = len(self._tasks)
 
         def ended(task: asyncio.Task[None]) -> None:
             tasks.discard(task)
-            self._pending_bytes -= size_bytes
-            self._pending_of_person[person] -= 1
-            if not self._pending_of_person[person]:
-                del self._pending_of_person[person]
-            self._bytes_of_person[person] -= size_bytes
-            if not self._bytes_of_person[person]:
-                del self._bytes_of_person[person]
+            self._pending.add(person, -1)
+            self._bytes_of_person -= Counter({person: size_bytes})
             self.counts.open = len(self._tasks)
             self._has_room.set()
 
