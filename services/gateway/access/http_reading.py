@@ -51,6 +51,8 @@ class BoundedReading(h11.Connection):
         self.refusal: tuple[int, str] | None = None
         """The status and the reason where a bound was passed."""
         self._held = bytearray()
+        # What has to be held of a head that is begun before it is worth a look.
+        self._least_bytes = 0
         self._is_asked = False
         self._left_bytes: int | None = 0
         self._chunks = self._content_bytes = self._silent_bytes = 0
@@ -76,6 +78,8 @@ class BoundedReading(h11.Connection):
     def receive_data(self, data: bytes) -> None:
         """Take `data` that arrived."""
         self._held += data
+        if b"\n" in data:
+            self._least_bytes = 0
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         """Return what was read next: h11's event, or why there is none.
@@ -109,6 +113,8 @@ class BoundedReading(h11.Connection):
 
     def _give_head(self) -> bool:
         """Give h11 a whole head once it is there, and return whether it is."""
+        if len(self._held) < self._least_bytes:
+            return False
         # h11 may have its beginning, if it came in one part with the end of a chunked body.
         begun = self.trailing_data[0]
         arrived = begun + bytes(self._held[: MOST_HEAD_BYTES + 1])
@@ -126,7 +132,10 @@ class BoundedReading(h11.Connection):
             raise self._refuse(431, f"address and headers have more than {MOST_HEAD_BYTES} bytes")
         # What begins with no letter will be no head, such as TLS: h11 says so at once.
         if end is None and not (arrived and arrived[0] < _FIRST_VISIBLE):
+            if arrived:
+                self._least_bytes = _most_without_a_line(target) + 1 - len(begun)
             return False
+        self._least_bytes = 0
         self._give(max(len(head) - len(begun), 0))
         return True
 
@@ -172,3 +181,10 @@ class BoundedReading(h11.Connection):
     def _refuse(self, status: int, reason: str) -> h11.RemoteProtocolError:
         self.refusal = (status, reason)
         return h11.RemoteProtocolError(reason, error_status_hint=status)
+
+
+def _most_without_a_line(target: bytes) -> int:
+    """Return how long a head may become without another end of a line, which begins so."""
+    if target.endswith(b"\n"):
+        return min(MOST_HEAD_BYTES, len(target) + MOST_HEADERS_BYTES)
+    return MOST_HEAD_BYTES if b"?" in target else MOST_PATH_BYTES
