@@ -9,7 +9,7 @@ from mlscope.provision import provision
 from mlscope.settings import Settings
 from schemas.evaluation import EvaluationCancelled
 from tests.cli.cluster.keyholders import served
-from tests.cli.cluster.test_reply_subjects import opened, settle
+from tests.cli.cluster.reply_tricks import opened, settle
 
 KEYS = ("person-vp", "person-rp", "person-op", "requester")
 
