@@ -54,8 +54,9 @@ _HEAD = """
 
 NATS checks no reply subject, and JetStream answers with rights of its own. `make rights` publishes
 with each key on each of its rights, and names what each row says as the reply subject. `·`: nothing
-arrived there, `p`: the key may publish there itself, `!`: something arrived. Only `provisioner` has
-the log's account: it may use reply subjects so.
+arrived there. `p`: the key may publish there itself; in the last row, it may remove messages of
+some streams. `!`: something arrived. Only `provisioner` has the log's account: it may use reply
+subjects so.
 
 """
 
