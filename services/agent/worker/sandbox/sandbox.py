@@ -57,10 +57,9 @@ _DEVICES = (
     "infiniband", "cpu_dma_latency", "neuron*", "apex_*", "vfio",
 )  # fmt: skip
 _NVIDIA = Path("/dev/nvidiactl")
-_ACCELERATORS = (
-    "nvidia[0-9]*", "nvidiactl", "nvidia-uvm", "dri/renderD*", "kfd", "accel*", "accel/*",
-    "neuron*", "apex_*", "vfio/*",
-)  # fmt: skip
+_OF_NVIDIA = ("nvidia[0-9]*", "nvidiactl", "nvidia-uvm")
+_ACCELERATORS = ("dri/renderD*", "kfd", "accel*", "accel/*", "neuron*", "apex_*", "vfio/*")
+"""Those of other makers."""
 _ENERGY = "class/powercap/intel-rapl:*/energy_uj"
 """Below /sys: counters of energy, which most kernels let only root read."""
 
@@ -122,7 +121,8 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> tuple[str, ...]:
         *(_INLINE_CODE if allowances.inline is not None else ()),
     }
     user_before = os.geteuid()
-    was_tried = is_on_cpu or _NVIDIA.exists()
+    has_cuda = not is_on_cpu and _NVIDIA.exists()
+    was_tried = is_on_cpu or has_cuda
     is_wanted = allowances.worker_user == "own" or (allowances.worker_user == "auto" and was_tried)
     if is_wanted and can_change_user():
         if confining(message, scratch, capabilities | CHANGING_USER):
@@ -133,7 +133,7 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> tuple[str, ...]:
         confining(message, scratch, capabilities)
     # A worker of its agent's user would reach what that user may ask of services.
     shares_user = os.geteuid() == user_before
-    reaching = _UNIX_WITH_CONNECTIONS if is_on_cpu else _UNIX_BESIDE_CUDA
+    reaching = _UNIX_BESIDE_CUDA if has_cuda else _UNIX_WITH_CONNECTIONS
     refused_unix = reaching if shares_user else ()
     return (*notes, *_filtered(refused_unix, is_required=allowances.sandbox == "required"))
 
@@ -183,11 +183,13 @@ def _needs_of(message: PerformOrder, scratch: Path) -> Needs:
     """Return what a worker uses that may be root's alone."""
     subject = message.order.subject
     counters = Path("/sys").glob(_ENERGY) if subject.collectors.get("energy") else ()
-    accelerators = () if subject.device == "cpu" else _ACCELERATORS
+    # A machine may have others, such as a device that root gave to a virtual machine.
+    accelerators = _OF_NVIDIA if _NVIDIA.exists() else _ACCELERATORS
+    used = () if subject.device == "cpu" else accelerators
     return Needs(
         programs=tuple(map(Path, _interpreter())),
         files=(*_session_files(message), *counters),
-        devices=tuple(_device_files((*message.allowances.devices, *accelerators))),
+        devices=tuple(_device_files((*message.allowances.devices, *used))),
         scratch=scratch,
     )
 

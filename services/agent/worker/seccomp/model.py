@@ -76,8 +76,8 @@ def refuse_rights(*, refused_unix: Collection[int] = ()) -> None:
     nothing, as programs change those of their copies (`shutil.copy`). So does one that leaves the
     group of processes, by which their host ends them: `subprocess` asks for it with
     `start_new_session`. UNIX sockets of the kinds `refused_unix` (`SOCK_STREAM`) are made in pairs
-    alone (`socketpair`): Landlock (before version 9) lets a process connect to each that its user
-    may ask, such as docker's, which starts programs as root.
+    alone (`socketpair`): as Landlock is used here, a process may connect to each that its user may
+    ask, such as docker's, which starts programs as root.
 
     No namespace is made: in one of users, a process has all capabilities, and so reaches parts of
     the kernel that are root's otherwise. `clone3` is missing; the C library calls `clone` instead.

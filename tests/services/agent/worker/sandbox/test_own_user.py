@@ -67,10 +67,11 @@ for case, device, given_up, allowed in (
     ("nvidia", "gpu", None, {}),
     ("agent", "cpu", None, {"worker_user": "agent"}),
     ("accelerator", "gpu", None, {}),
+    ("cuda-agent", "gpu", None, {"worker_user": "agent"}),
     ("device", "cpu", None, {"devices": ("console",)}),
     ("unread", "cpu", Capability.DAC_READ_SEARCH, {}),
 ):
-    sandbox._NVIDIA = Path("/dev/null" if case == "nvidia" else "/dev/none")
+    sandbox._NVIDIA = Path("/dev/null" if case in ("nvidia", "cuda-agent") else "/dev/none")
     if os.fork() == 0:
         seen = look(Path(sys.argv[1], case), given_up, device, **allowed)
         print(json.dumps([case, *seen]), flush=True)
@@ -122,7 +123,12 @@ def test_for_an_accelerator_a_worker_of_root_is_that_where_it_was_tried_or_is_wa
 @needs_root
 @pytest.mark.parametrize(
     ("case", "answer"),
-    [("auto", errno.ENOENT), ("agent", errno.EACCES), ("accelerator", errno.ENOENT)],
+    [
+        ("auto", errno.ENOENT),
+        ("agent", errno.EACCES),
+        ("accelerator", errno.EACCES),
+        ("cuda-agent", errno.ENOENT),
+    ],
 )
 def test_only_beside_cuda_a_worker_that_stays_root_may_connect_for_packets(
     looks: Looks, case: str, answer: int
