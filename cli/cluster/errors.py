@@ -92,30 +92,31 @@ class DatabaseHeld(ClusterError):
 class DatabasePlanted(ClusterError):
     """`nobody` owns a link among the database's files: you made it, or a process planted it."""
 
-    def __init__(self, path: Path, target: Path, own_it: str) -> None:
+    def __init__(self, path: Path, target: Path, to_keep: str) -> None:
         """Give the `path` of a symbolic link, and the `target` that it leads to.
 
-        `own_it`: the command that gives both to the database's own user.
+        `to_keep`: how both become the database's own user's.
         """
         super().__init__(path)
         self.path = printable(str(path))
         self.leads_to = printable(str(target))
-        self.if_you_made_it = f"keep it (a tablespace holds rows), and start again after: {own_it}"
+        self.if_you_made_it = to_keep
         self.if_you_did_not = "look at what it leads to, remove the link alone, and start again"
 
 
 class DatabaseFileShared(ClusterError):
     """A file of the database has further names, by which `nobody` could go on changing it."""
 
-    def __init__(self, path: Path, find_names: str, copy_it: str) -> None:
-        """Give the `path` of the file, the command that finds its names, and one that copies it.
+    def __init__(self, path: Path, find_names: str, to_keep: str) -> None:
+        """Give the `path` of the file, the command that finds its names, and how to keep its rows.
 
-        `find_names` lists all names of the file; after `copy_it`, only a copy is the database's.
+        `find_names` lists all names of the file, and may be ''; after `to_keep`, only a copy is the
+        database's.
         """
         super().__init__(path)
         self.path = printable(str(path))
         self.its_names = find_names
-        self.to_keep_its_rows = f"do not remove it, but start again after: {copy_it}"
+        self.to_keep_its_rows = to_keep
 
 
 class CertificateIncomplete(ClusterError):

@@ -92,7 +92,7 @@ def hand_over(data: Path, user: tuple[int, int]) -> None:
     try:
         # Its group comes last, and says that all has been given.
         os.fchown(folder, user[0], former[1])
-        _give(folder, data, former[0], user)
+        _give(folder, data, former, user)
         # Who had one open before could still write it.
         if held := list(_holders(data, former[0])):
             raise DatabaseHeld(data, held)
@@ -101,8 +101,8 @@ def hand_over(data: Path, user: tuple[int, int]) -> None:
         os.close(folder)
 
 
-def _give(folder: int, path: Path, former: int, user: tuple[int, int]) -> None:
-    """Give to `user` what the `former` user (uid) has in an open `folder`, at `path`.
+def _give(folder: int, path: Path, former: tuple[int, int], user: tuple[int, int]) -> None:
+    """Give to `user` what the `former` user has in an open `folder`, at `path` (both uid and gid).
 
     That is its new owner's already: so no process of the former one changes meanwhile what is in
     it, also where it has the folder open.
@@ -111,14 +111,14 @@ def _give(folder: int, path: Path, former: int, user: tuple[int, int]) -> None:
         os.fchmod(folder, 0o700)
     for name in os.listdir(folder):
         state = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if stat.S_ISDIR(state.st_mode) and state.st_uid in (former, user[0]):
+        if stat.S_ISDIR(state.st_mode) and state.st_uid in (former[0], user[0]):
             inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
             try:
                 os.fchown(inner, *user)
                 _give(inner, path / name, former, user)
             finally:
                 os.close(inner)
-        elif state.st_uid == former:
+        elif state.st_uid == former[0]:
             if stat.S_ISLNK(state.st_mode):
                 raise _planted(path / name, former, user)
             if state.st_nlink > 1:
@@ -126,32 +126,81 @@ def _give(folder: int, path: Path, former: int, user: tuple[int, int]) -> None:
             os.chown(name, *user, dir_fd=folder, follow_symlinks=False)
 
 
-def _planted(link: Path, former: int, user: tuple[int, int]) -> DatabasePlanted:
+def _planted(link: Path, former: tuple[int, int], user: tuple[int, int]) -> DatabasePlanted:
     """Return the error about a symbolic link: PostgreSQL makes one for each tablespace.
 
-    Its command gives to `user` the link, and what the `former` user (uid) has in a folder of its
-    own that the link leads to.
+    `link` is the `former` user's; its command gives it to `user` (both uid and gid).
     """
-    target, owner = Path(os.path.realpath(link)), f"{user[0]}:{user[1]}"
-    own_it = [["chown", "-h", owner, str(link)]]
-    with suppress(OSError):
-        state = target.stat()
-        if stat.S_ISDIR(state.st_mode) and state.st_uid == former:
-            own_it.insert(0, ["chown", "-R", f"--from={former}", owner, str(target)])
-    return DatabasePlanted(link, target, _shell_line(own_it))
+    target = Path(os.path.realpath(link))
+    return DatabasePlanted(link, target, _to_keep(link, target, former, user))
+
+
+def _to_keep(link: Path, target: Path, former: tuple[int, int], user: tuple[int, int]) -> str:
+    """Say how `user` gets a `link` of the `former` user, and what that has at its `target`.
+
+    The former user must not be able to write there afterwards, nor to put something else there.
+    """
+    try:
+        state, replaced_in = target.stat(), _replaced_in(target, former)
+    except OSError:
+        return "it leads to nothing: mount what it leads to, or remove the link, and start again"
+    if replaced_in is not None:
+        return (
+            "move what it leads to first, since `nobody` can replace it in "
+            f"{printable(str(replaced_in))}: move it to where all folders above are root's, "
+            "make the link again, `chown -h nobody` it, and start again"
+        )
+    owner, own_it = f"{user[0]}:{user[1]}", []
+    if state.st_uid in (former[0], user[0]):
+        if state.st_nlink > 1 and not stat.S_ISDIR(state.st_mode):
+            return "it leads to a file with further names: put a copy in its place, and start again"
+        # A folder is closed before what is in it is looked at: `{} +` would come too late.
+        close = ["!", "-type", "l", "-exec", "chmod", "go=", "{}", ";"]
+        own_it = [
+            ["chown", "-R", f"--from={former[0]}", owner, str(target)],
+            ["find", str(target), "-user", str(user[0]), *close],
+        ]
+    own_it += [["ln", "-sfnT", str(target), str(link)], ["chown", "-h", owner, str(link)]]
+    return _after("keep it (a tablespace holds rows), and", own_it)
+
+
+def _replaced_in(path: Path, user: tuple[int, int]) -> Path | None:
+    """Return a folder above `path` in which `user` (uid, gid) can replace what is on the way."""
+    for entry, folder in zip((path, *path.parents), path.parents, strict=False):
+        state = folder.stat()
+        group_writes = state.st_gid == user[1] and state.st_mode & stat.S_IWGRP
+        writes = group_writes or state.st_mode & stat.S_IWOTH
+        is_kept = state.st_mode & stat.S_ISVTX and entry.stat().st_uid != user[0]
+        if state.st_uid == user[0] or (writes and not is_kept):
+            return folder
+    return None
 
 
 def _shared(path: Path) -> DatabaseFileShared:
-    """Return the error about a file with further names, as a backup by `cp --link` makes them."""
+    """Return the error about a file with further names, as a backup by `cp --link` makes them.
+
+    Its command copies the file at `path`, whatever `nobody` has put where the copy is made.
+    """
     copied = f"{path}.copied"
-    copy_it = [["cp", "-p", str(path), copied], ["mv", copied, str(path)]]
-    find_names = [["find", "/", "-samefile", str(path)]]
-    return DatabaseFileShared(path, _shell_line(find_names), _shell_line(copy_it))
+    copy_it = [
+        ["cp", "-pT", "--remove-destination", str(path), copied],
+        ["mv", "-T", copied, str(path)],
+    ]
+    find_names = _shell_line([["find", "/", "-samefile", str(path)]])
+    return DatabaseFileShared(path, find_names, _after("do not remove it, but", copy_it))
+
+
+def _after(what: str, commands: Iterable[Sequence[str]]) -> str:
+    """Say to do `what`, and to start again after `commands`, if they can be printed."""
+    if line := _shell_line(commands):
+        return f"{what} start again after: {line}"
+    return "a name with control characters: remove it or rename it first"
 
 
 def _shell_line(commands: Iterable[Sequence[str]]) -> str:
-    """Return commands as a line for a shell; who named a file cannot begin another line."""
-    return printable(" && ".join(map(shlex.join, commands)))
+    """Return `commands` as a line for a shell; '' where it would not be printed as it is."""
+    line = " && ".join(map(shlex.join, commands))
+    return line if printable(line) == line else ""
 
 
 def _holders(data: Path, uid: int) -> Iterator[int]:

@@ -204,12 +204,6 @@ def test_links_that_nobody_planted_end_the_handover(tmp_path: Path) -> None:
     assert owners(tree(data)) == {OWN}
 
 
-def command_in(error: Exception) -> str:
-    """Return the command after which an error says to start again."""
-    (line,) = (line for line in str(error).splitlines() if "start again after: " in line)
-    return line.partition("start again after: ")[2]
-
-
 def test_a_tablespace_is_kept_by_the_command_that_its_error_names(
     data_folder: Path, old_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,7 +222,11 @@ def test_a_tablespace_is_kept_by_the_command_that_its_error_names(
     with pytest.raises(DatabasePlanted) as caught:
         row_of(data_folder)
     user = old_data.stat().st_uid
-    own_it = f"chown -R --from={NOBODY} {user}:{user} '{place}' && chown -h {user}:{user} {link}"
+    own_it = (
+        f"chown -R --from={NOBODY} {user}:{user} '{place}' && "
+        f"find '{place}' -user {user} '!' -type l -exec chmod go= '{{}}' ';' && "
+        f"ln -sfnT '{place}' {link} && chown -h {user}:{user} {link}"
+    )
     assert str(caught.value).splitlines() == [
         "`nobody` owns a link among the database's files: you made it, or a process planted it.",
         f"  path: {link}",
@@ -241,20 +239,146 @@ def test_a_tablespace_is_kept_by_the_command_that_its_error_names(
     assert owners([*tree(old_data), *tree(place)]) == {(user, user)}
 
 
-def test_a_link_to_what_is_not_nobody_s_is_alone_in_its_command(tmp_path: Path) -> None:
-    data, other = tmp_path / "data", tmp_path / "other"
-    (data / "pg_tblspc").mkdir(parents=True)
-    other.mkdir()
-    for path in tree(data):
+@pytest.fixture
+def planted(tmp_path: Path) -> Path:
+    """Return where `nobody` can make a link, in its folder `data`; `open` is open to all."""
+    (tmp_path / "data" / "pg_tblspc").mkdir(parents=True)
+    for path in tree(tmp_path / "data"):
         os.chown(path, NOBODY, NOGROUP)
-    link = data / "pg_tblspc" / "1"
-    for target in (other, Path("2"), Path("1")):  # of root, nothing, itself
-        link.symlink_to(target)
-        os.lchown(link, NOBODY, NOGROUP)
-        with pytest.raises(DatabasePlanted) as caught:
-            hand_over(data, OWN)
-        assert command_in(caught.value) == f"chown -h {OWN[0]}:{OWN[1]} {link}"
-        link.unlink()
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o1777)
+    return tmp_path / "data" / "pg_tblspc" / "1"
+
+
+def tablespace(folder: Path) -> Path:
+    """Make a folder with one file, both of `nobody`; return the folder."""
+    folder.mkdir(parents=True)
+    (folder / "rows").write_text("true rows")
+    for path in tree(folder):
+        os.chown(path, NOBODY, NOGROUP)
+    return folder
+
+
+def advice_about(link: Path, target: Path) -> str:
+    """Return what the error says of a link of `nobody` to `target`, if one wants to keep it."""
+    link.symlink_to(target)
+    os.lchown(link, NOBODY, NOGROUP)
+    with pytest.raises(DatabasePlanted) as caught:
+        hand_over(link.parents[1], OWN)
+    (line,) = (line for line in str(caught.value).splitlines() if "if_you_made_it: " in line)
+    return line.partition("if_you_made_it: ")[2]
+
+
+def follow(advice: str) -> None:
+    """Run the command after which an advice says to start again."""
+    subprocess.run(advice.partition("start again after: ")[2], shell=True, check=True)
+
+
+def test_a_link_to_what_is_not_nobody_s_is_alone_in_its_command(
+    tmp_path: Path, planted: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    advice = advice_about(planted, other)
+    alone = f"ln -sfnT {other} {planted} && chown -h {OWN[0]}:{OWN[1]} {planted}"
+    assert advice.endswith(f"start again after: {alone}")
+
+
+@pytest.mark.parametrize("target", ["2", "1"])  # nothing, itself
+def test_a_link_to_nothing_has_no_command(planted: Path, target: str) -> None:
+    assert advice_about(planted, Path(target)) == (
+        "it leads to nothing: mount what it leads to, or remove the link, and start again"
+    )
+
+
+def test_a_tablespace_is_closed_to_others(tmp_path: Path, planted: Path) -> None:
+    place = tablespace(tmp_path / "place")
+    for path in tree(place):
+        path.chmod(0o777)
+    follow(advice_about(planted, place))
+    hand_over(tmp_path / "data", OWN)
+    assert owners([*tree(place), planted]) == {OWN}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tree(place)} == {0o700}
+
+
+def test_a_link_over_a_link_of_nobody_becomes_direct(tmp_path: Path, planted: Path) -> None:
+    place, hop = tablespace(tmp_path / "place"), tmp_path / "open" / "hop"
+    hop.symlink_to(place)
+    os.lchown(hop, NOBODY, NOGROUP)
+    follow(advice_about(planted, hop))
+    hand_over(tmp_path / "data", OWN)
+    assert planted.readlink() == place
+
+
+@pytest.mark.parametrize(
+    ("folder", "owner", "mode"), [("top", True, 0o755), ("top", False, 0o777), ("", False, 0o1777)]
+)
+def test_what_nobody_can_replace_has_no_command(
+    tmp_path: Path, planted: Path, folder: str, owner: bool, mode: int
+) -> None:
+    above = tmp_path / "disk" / folder
+    place = tablespace(above / "place")
+    above.chmod(mode)
+    if owner:
+        os.chown(above, NOBODY, NOGROUP)
+    assert advice_about(planted, place) == (
+        f"move what it leads to first, since `nobody` can replace it in {above}: move it to where "
+        "all folders above are root's, make the link again, `chown -h nobody` it, and start again"
+    )
+
+
+def test_a_file_that_a_link_leads_to_is_handed_over_too(tmp_path: Path, planted: Path) -> None:
+    file = tmp_path / "postgresql.conf"
+    file.touch(mode=0o666)
+    os.chown(file, NOBODY, NOGROUP)
+    follow(advice_about(planted, file))
+    hand_over(tmp_path / "data", OWN)
+    assert owners([file, planted]) == {OWN}
+    assert not stat.S_IMODE(file.stat().st_mode) & 0o077
+
+
+def test_a_linked_file_with_further_names_has_no_command(tmp_path: Path, planted: Path) -> None:
+    file = tmp_path / "postgresql.conf"
+    file.touch()
+    os.chown(file, NOBODY, NOGROUP)
+    (tmp_path / "open" / "more").hardlink_to(file)
+    assert advice_about(planted, file) == (
+        "it leads to a file with further names: put a copy in its place, and start again"
+    )
+
+
+def test_names_with_control_characters_have_no_command(tmp_path: Path, planted: Path) -> None:
+    said = "a name with control characters: remove it or rename it first"
+    assert advice_about(planted, tablespace(tmp_path / "two\nlines")) == said
+    planted.unlink()
+    file = planted.with_name("two\nlines")
+    file.touch()
+    os.chown(file, NOBODY, NOGROUP)
+    (tmp_path / "more").hardlink_to(file)
+    with pytest.raises(DatabaseFileShared) as caught:
+        hand_over(tmp_path / "data", OWN)
+    assert str(caught.value).splitlines()[1:] == [
+        f"  path: {planted.parent}/two lines",
+        f"  to_keep_its_rows: {said}",
+    ]
+
+
+def test_a_copy_does_not_follow_a_link_that_nobody_planted(tmp_path: Path, planted: Path) -> None:
+    other, file = tmp_path / "other", planted.with_name("file")
+    other.write_text("root's")
+    file.write_text("nobody's")
+    os.chown(file, NOBODY, NOGROUP)
+    (tmp_path / "more").hardlink_to(file)
+    with pytest.raises(DatabaseFileShared) as caught:
+        hand_over(tmp_path / "data", OWN)
+    copied = file.with_name("file.copied")
+    copied.symlink_to(other)
+    os.lchown(copied, NOBODY, NOGROUP)
+    follow(str(caught.value))
+    assert other.read_text() == "root's"
+    hand_over(tmp_path / "data", OWN)
+    assert (file.read_text(), file.is_symlink()) == ("nobody's", False)
+    assert owners([file, other]) == {OWN, (0, 0)}
 
 
 def test_a_file_with_two_names_is_kept_by_the_command_that_its_error_names(
@@ -264,7 +388,7 @@ def test_a_file_with_two_names_is_kept_by_the_command_that_its_error_names(
     backup.hardlink_to(file)
     with pytest.raises(DatabaseFileShared) as caught:
         row_of(data_folder)
-    copy_it = f"cp -p {file} {file}.copied && mv {file}.copied {file}"
+    copy_it = f"cp -pT --remove-destination {file} {file}.copied && mv -T {file}.copied {file}"
     assert str(caught.value).splitlines() == [
         "A file of the database has further names, by which `nobody` could go on changing it.",
         f"  path: {file}",
