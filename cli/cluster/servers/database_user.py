@@ -156,9 +156,13 @@ def _to_keep(link: Path, target: Path, former: tuple[int, int], user: tuple[int,
             return "it leads to a file with further names: put a copy in its place, and start again"
         # A folder is closed before what is in it is looked at: `{} +` would come too late.
         close = ["!", "-type", "l", "-exec", "chmod", "go=", "{}", ";"]
+        # PostgreSQL makes no links in a tablespace, but would follow one: end there.
+        end_at_links = ["-type", "l", "-print", "-exec", "false", "{}", "+"]
+        find_its_own = ["find", str(target), "-user", str(user[0])]
         own_it = [
             ["chown", "-R", f"--from={former[0]}", owner, str(target)],
-            ["find", str(target), "-user", str(user[0]), *close],
+            [*find_its_own, *close],
+            [*find_its_own, *end_at_links],
         ]
     own_it += [["ln", "-sfnT", str(target), str(link)], ["chown", "-h", owner, str(link)]]
     return _after("keep it (a tablespace holds rows), and", own_it)

@@ -225,6 +225,7 @@ def test_a_tablespace_is_kept_by_the_command_that_its_error_names(
     own_it = (
         f"chown -R --from={NOBODY} {user}:{user} '{place}' && "
         f"find '{place}' -user {user} '!' -type l -exec chmod go= '{{}}' ';' && "
+        f"find '{place}' -user {user} -type l -print -exec false '{{}}' + && "
         f"ln -sfnT '{place}' {link} && chown -h {user}:{user} {link}"
     )
     assert str(caught.value).splitlines() == [
@@ -299,6 +300,22 @@ def test_a_tablespace_is_closed_to_others(tmp_path: Path, planted: Path) -> None
     hand_over(tmp_path / "data", OWN)
     assert owners([*tree(place), planted]) == {OWN}
     assert {stat.S_IMODE(path.stat().st_mode) for path in tree(place)} == {0o700}
+
+
+def test_links_in_a_tablespace_stop_its_command(tmp_path: Path, planted: Path) -> None:
+    place = tablespace(tmp_path / "place")
+    inner = place / "1"
+    inner.symlink_to(tmp_path / "open")
+    os.lchown(inner, NOBODY, NOGROUP)
+    command = advice_about(planted, place).partition("start again after: ")[2]
+    ended = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert (ended.returncode != 0, ended.stdout) == (True, f"{inner}\n")
+    with pytest.raises(DatabasePlanted):
+        hand_over(tmp_path / "data", OWN)
+    inner.unlink()
+    subprocess.run(command, shell=True, check=True)
+    hand_over(tmp_path / "data", OWN)
+    assert owners([*tree(place), planted]) == {OWN}
 
 
 def test_a_link_over_a_link_of_nobody_becomes_direct(tmp_path: Path, planted: Path) -> None:
