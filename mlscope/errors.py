@@ -38,11 +38,20 @@ class OwnViewInTheWay(UnsuitableDatabase):
     """A view that somebody made depends on what an update of the tables has to replace."""
 
     def __init__(self, dependents: str) -> None:
-        """Name the views, in PostgreSQL's lines about what depends on what, and the way out."""
-        lines = "; ".join(dict.fromkeys(dependents.splitlines()))
+        """Name the views, in `dependents`, and the way out.
+
+        `dependents` is PostgreSQL's lines about what depends on what, for each of some views: what
+        depends on them in an order in which each follows all on which it depends.
+        """
+        # Of equal lines the last stays: it follows all on which that one depends.
+        lines = "; ".join(reversed(dict.fromkeys(reversed(dependents.splitlines()))))
         super().__init__(
-            "views of your own are in the way of an update of the database, and nothing was "
-            f"changed: {lines}. For each of them that is not in the schema mlscope_reader, keep "
-            "what SELECT pg_get_viewdef('NAME'::regclass) prints, and DROP VIEW NAME; run the "
-            "command again, then create the views anew"
+            f"views of your own are in the way of an update of the database: {lines}. For each of "
+            "them that is yours (mlscope's own in the schema mlscope_reader have the names of its "
+            "tables), keep what SELECT pg_get_viewdef('NAME'::regclass) prints (for a function, "
+            "pg_get_functiondef('NAME'::regprocedure)). Then drop them, the last named first: DROP "
+            "VIEW NAME (DROP MATERIALIZED VIEW or DROP FUNCTION where it is one). If the schema "
+            "mlscope_reader has a view of the same name, drop that before it: mlscope makes it "
+            "anew. This step changed nothing: run the command again afterwards, then create yours "
+            "anew"
         )

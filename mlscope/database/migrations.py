@@ -60,7 +60,7 @@ def apply(
     The migrations are the files in `folder`, then `generated`; they are applied to the database at
     `database_url`. After them the views for the role `mlscope_reader` are made anew. An advisory
     lock makes parallel and repeated calls safe. Raises TlsMissing and WrongEncoding before anything
-    is changed, and OwnViewInTheWay, which leaves all as it was.
+    is changed, and OwnViewInTheWay, which leaves this component's tables as they were.
     """
     profile = _install_extension(database_url)
     with psycopg.connect(database_url) as session:

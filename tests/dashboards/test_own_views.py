@@ -1,5 +1,6 @@
 """Views that people made on those of mlscope: upgrades keep them, or say which is in the way."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from mlscope.database.migrations import apply
 from mlscope.errors import OwnViewInTheWay
 from tests.dashboards.reading_role import migrated
 
+NAMED = re.compile(r"(?:^|[:;] )(view|materialized view|function) (\S+) (?:depends on|has)")
+
 
 @pytest.fixture
 def owner(database_url: str, reader: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]]:
@@ -27,6 +30,25 @@ def owner(database_url: str, reader: psycopg.Connection[Any]) -> Iterator[psycop
 def _apply(database_url: str, folder: Path, sql: str) -> None:
     (folder / "0001_more.sql").write_text(sql)
     apply(database_url, "test", folder)
+
+
+def _follow(owner: psycopg.Connection[Any], told: str) -> list[str]:
+    """Drop what is in the way as the text `told` says; return the names in the order dropped."""
+    for said in ("last named first", "DROP VIEW", "DROP MATERIALIZED VIEW", "DROP FUNCTION"):
+        assert said in told
+    named = {name: kind for kind, name in reversed(NAMED.findall(told))}
+    yours = [name for name in named if not _is_of_mlscope(owner, name)]
+    for name in yours:
+        if name.isidentifier():
+            owner.execute(f"DROP VIEW IF EXISTS mlscope_reader.{name}".encode())
+        owner.execute(f"DROP {named[name]} {name}".encode())
+    return yours
+
+
+def _is_of_mlscope(owner: psycopg.Connection[Any], name: str) -> bool:
+    schema, _, own = name.rpartition(".")
+    found = owner.execute("SELECT to_regclass(%s) IS NOT NULL", (f"public.{own}",)).fetchone()
+    return schema == "mlscope_reader" and found == (True,)
 
 
 def test_an_upgrade_keeps_a_view_of_one_s_own(
@@ -71,15 +93,55 @@ def test_a_view_in_the_way_is_named_and_the_fix_told_works(
     owner.execute(f"CREATE VIEW another AS TABLE {own}".encode())
     with pytest.raises(OwnViewInTheWay) as refused:
         _apply(database_url, tmp_path, change)
-    for said in ("another", "DROP VIEW", "pg_get_viewdef"):
-        assert said in str(refused.value)
+    told = str(refused.value)
+    for said in ("another", "pg_get_viewdef", "This step changed nothing"):
+        assert said in told
     assert explain(refused.value) == Failure(exits.FAILED, str(refused.value))
     assert owner.execute("SELECT 1 FROM schema_version WHERE component = 'test'").fetchall() == []
     assert reader.execute("TABLE mine").fetchall() == [("e1",)]
     assert reader.execute("SELECT level_note IS NULL FROM run").rowcount == 1
-    owner.execute("DROP VIEW another, mine")
+    assert "another" in _follow(owner, told)
     _apply(database_url, tmp_path, change)
     assert reader.execute("SELECT evaluation FROM run").fetchall() == [("e1",)]
+
+
+@pytest.mark.parametrize(
+    ("own", "dropped"),
+    [
+        (
+            # The last is named twice alike: as of what depends on a run, and on a span.
+            """CREATE VIEW third AS SELECT evaluation FROM mlscope_reader.spans;
+            CREATE VIEW first AS SELECT evaluation FROM mlscope_reader.run UNION TABLE third;
+            CREATE MATERIALIZED VIEW second AS TABLE first""",
+            {"first", "second", "third", "mine"},
+        ),
+        ("CREATE VIEW mlscope_reader.beside AS TABLE mine", {"mlscope_reader.beside", "mine"}),
+        (
+            "CREATE FUNCTION told() RETURNS SETOF mine LANGUAGE sql AS 'TABLE mine'",
+            {"told()", "mine"},
+        ),
+    ],
+    ids=["nested", "beside", "function"],
+)
+@pytest.mark.parametrize("is_shown", [False, True], ids=["", "shown"])
+def test_the_order_told_drops_one_by_one(
+    owner: psycopg.Connection[Any],
+    database_url: str,
+    tmp_path: Path,
+    own: str,
+    dropped: set[str],
+    is_shown: bool,
+) -> None:
+    """Also where an upgrade has made views for readers of one's own ones."""
+    owner.execute(own.encode())
+    if is_shown:
+        (tmp_path / "0000_less.sql").write_text("CREATE TABLE less (n int4)")
+        apply(database_url, "test", tmp_path)
+    change = "ALTER TABLE run RENAME level_note TO other"
+    with pytest.raises(OwnViewInTheWay) as refused:
+        _apply(database_url, tmp_path, change)
+    assert set(_follow(owner, str(refused.value))) == dropped
+    _apply(database_url, tmp_path, change)
 
 
 def test_another_error_of_a_migration_blames_no_view(
