@@ -113,6 +113,8 @@ BEGIN
         SELECT relname FROM pg_class
         WHERE relnamespace = 'mlscope_reader'::regnamespace AND relkind = 'v'
             AND pg_get_userbyid(relowner) = current_user
+            -- Others, beside ours, may show private rows.
+            AND to_regclass(format('public.%I', relname)) IS NOT NULL
     LOOP
         EXECUTE format('GRANT SELECT ON mlscope_reader.%I TO mlscope_reader', name);
     END LOOP;

@@ -13,7 +13,7 @@ from cli import exits
 from cli.failures import Failure, explain
 from mlscope.database.migrations import apply
 from mlscope.errors import OwnViewInTheWay
-from tests.dashboards.reading_role import migrated
+from tests.dashboards.reading_role import migrated, script
 
 NAMED = re.compile(r"(?:^|[:;] )(view|materialized view|function) (\S+) (?:depends on|has)")
 
@@ -142,6 +142,23 @@ def test_the_order_told_drops_one_by_one(
         _apply(database_url, tmp_path, change)
     assert set(_follow(owner, str(refused.value))) == dropped
     _apply(database_url, tmp_path, change)
+
+
+def test_an_upgrade_grants_no_view_that_somebody_put_beside(
+    owner: psycopg.Connection[Any],
+    reader: psycopg.Connection[Any],
+    database_url: str,
+    tmp_path: Path,
+) -> None:
+    """It may show private rows. Nor does reader.sql."""
+    owner.execute("CREATE VIEW mlscope_reader.everything AS SELECT evaluation FROM public.run")
+    _apply(database_url, tmp_path, "CREATE TABLE more (run_key int8)")
+    with pytest.raises(errors.InsufficientPrivilege):
+        reader.execute("TABLE everything")
+    owner.execute(script(owner))
+    with pytest.raises(errors.InsufficientPrivilege):
+        reader.execute("TABLE everything")
+    assert reader.execute("TABLE more").fetchall() == []
 
 
 def test_another_error_of_a_migration_blames_no_view(

@@ -114,3 +114,11 @@ def test_reader_sql_may_be_run_again(reader: psycopg.Connection[Any], database_u
     with psycopg.connect(database_url, autocommit=True) as owner:
         owner.execute(script(owner))
     assert reader.execute("SELECT evaluation FROM run").fetchall() == [("e1",)]
+
+
+def test_reader_sql_may_be_run_before_there_are_views(database_url: str) -> None:
+    """The migrations that make them grant them."""
+    with as_reader(database_url) as reader:
+        migrated(database_url)
+        fill(database_url)
+        assert reader.execute("SELECT evaluation FROM run").fetchall() == [("e1",)]
