@@ -3,7 +3,8 @@
 The views are in a schema of the role's name, which PostgreSQL searches first for it: its queries
 name tables as those of the owner do. They depend on the tables, so they are dropped before
 migrations and made anew after them. One on which somebody's own view depends stays, and is replaced
-in place.
+in place. What somebody put beside them has no namesake among the tables; it is neither dropped,
+replaced nor granted.
 """
 
 from typing import Any
@@ -34,6 +35,12 @@ BEGIN
         END;
     END LOOP;
     PERFORM set_config('mlscope.dependents', array_to_string(dependents, chr(10)), true);
+    PERFORM set_config('mlscope.beside', ARRAY(
+        SELECT oid FROM pg_class
+        WHERE relnamespace = to_regnamespace('mlscope_reader')
+            AND relkind IN ('r', 'p', 'v', 'm', 'f')
+            AND to_regclass(format('public.%I', relname)) IS NULL
+    )::text, true);
 END
 $drop$
 """
@@ -42,6 +49,7 @@ _MAKE = """
 DO $make$
 DECLARE
     relation record;
+    taken text;
     path text := current_setting('search_path');
 BEGIN
     -- A role that may make no schema has no views for others: they see nothing.
@@ -53,6 +61,20 @@ BEGIN
     END IF;
     IF NOT has_schema_privilege('mlscope_reader', 'CREATE') THEN
         RETURN;
+    END IF;
+    -- A table got the name of what somebody put beside our views: that would be replaced, or
+    -- dropped by the next migrations.
+    SELECT string_agg(
+        pg_describe_object('pg_class'::regclass, oid, 0)
+            || ' has the name of a new table, so yours needs another one',
+        chr(10) ORDER BY relname
+    ) INTO taken
+    FROM pg_class
+    WHERE oid = ANY(current_setting('mlscope.beside')::oid[])
+        AND to_regclass(format('public.%I', relname)) IS NOT NULL;
+    IF taken IS NOT NULL THEN
+        RAISE EXCEPTION 'a name is taken'
+            USING ERRCODE = 'dependent_objects_still_exist', DETAIL = taken;
     END IF;
     FOR relation IN
         -- run_key where there is one, else evaluation. What has neither is not shown.
@@ -139,7 +161,8 @@ def make_views(session: psycopg.Connection[Any]) -> None:
     """Make the views in the transaction of `session`, and let the role, if it is there, read them.
 
     It may read nothing else. Without a table that says which rows are public there are no views.
-    Raises psycopg's errors.
+    `drop_views` comes first in the transaction, and notes what somebody put beside them. Raises
+    psycopg's errors; DependentObjectsStillExist also if a table has got the name of one of those.
     """
     if session.execute(_HAS_TABLES).fetchone() == (True,):
         session.execute(_MAKE)

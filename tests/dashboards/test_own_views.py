@@ -144,6 +144,28 @@ def test_the_order_told_drops_one_by_one(
     _apply(database_url, tmp_path, change)
 
 
+@pytest.mark.parametrize(
+    "own",
+    [
+        "VIEW mlscope_reader.later AS SELECT 1::int8 AS run_key",
+        "VIEW mlscope_reader.later AS SELECT 1 AS n",
+        "MATERIALIZED VIEW mlscope_reader.later AS SELECT 1 AS n",
+    ],
+)
+@pytest.mark.parametrize("key", ["run_key", "n"])
+def test_a_view_with_the_name_of_a_later_table_is_in_the_way(
+    owner: psycopg.Connection[Any], database_url: str, tmp_path: Path, own: str, key: str
+) -> None:
+    """It is not replaced, whatever its columns are, and not dropped with those of mlscope."""
+    owner.execute(f"CREATE {own}".encode())
+    change = f"CREATE TABLE later ({key} int8)"
+    with pytest.raises(OwnViewInTheWay, match=r"view mlscope_reader\.later has the name"):
+        _apply(database_url, tmp_path, change)
+    assert len(owner.execute("TABLE mlscope_reader.later").fetchall()) == 1
+    owner.execute(f"DROP {own.partition(' AS ')[0]}".encode())
+    _apply(database_url, tmp_path, change)
+
+
 def test_an_upgrade_grants_no_view_that_somebody_put_beside(
     owner: psycopg.Connection[Any],
     reader: psycopg.Connection[Any],
