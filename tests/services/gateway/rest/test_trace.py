@@ -154,10 +154,11 @@ async def test_every_export_of_spans_is_a_download(traces: httpx.AsyncClient, fo
 
 @pytest.mark.parametrize("path", ["exports/perfetto", "spans?format=json"])
 async def test_what_takes_much_memory_waits_for_its_turn(
-    traces: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, path: str
+    traced: Bus, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     monkeypatch.setattr("services.gateway.access.turns.MOST_WAITING", 0)
-    refused = await traces.get(f"{_RUN}/{path}")
+    async with web_over(traced) as web:
+        refused = await web.get(f"{_RUN}/{path}")
     assert (refused.status_code, refused.json()["error"]) == (503, "busy")
 
 
