@@ -54,10 +54,12 @@ _CONFIGURATION = (
 )  # fmt: skip
 _DEVICES = (
     "null", "zero", "full", "random", "urandom", "tty", "nvidia*", "dri", "kfd", "accel*",
-    "infiniband", "cpu_dma_latency", "neuron*", "apex_*", "vfio",
+    "infiniband", "cpu_dma_latency", "neuron*", "apex_*", "vfio", "nvmap", "nvhost-*", "nvgpu",
+    "dxg",
 )  # fmt: skip
-_NVIDIA = Path("/dev/nvidiactl")
-_OF_NVIDIA = ("nvidia[0-9]*", "nvidiactl", "nvidia-uvm")
+_NVIDIA = (Path("/dev/nvidiactl"), Path("/dev/nvmap"), Path("/dev/dxg"))
+"""One of these is where CUDA runs: on most machines, on Jetson boards, and in Windows' Linux."""
+_OF_NVIDIA = ("nvidia[0-9]*", "nvidiactl", "nvidia-uvm", "nvmap", "dxg")
 _ACCELERATORS = ("dri/renderD*", "kfd", "accel*", "accel/*", "neuron*", "apex_*", "vfio/*")
 """Those of other makers."""
 _ENERGY = "class/powercap/intel-rapl:*/energy_uj"
@@ -121,7 +123,7 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> tuple[str, ...]:
         *(_INLINE_CODE if allowances.inline is not None else ()),
     }
     user_before = os.geteuid()
-    has_cuda = not is_on_cpu and _NVIDIA.exists()
+    has_cuda = not is_on_cpu and _is_of_nvidia()
     was_tried = is_on_cpu or has_cuda
     is_wanted = allowances.worker_user == "own" or (allowances.worker_user == "auto" and was_tried)
     if is_wanted and can_change_user():
@@ -184,7 +186,7 @@ def _needs_of(message: PerformOrder, scratch: Path) -> Needs:
     subject = message.order.subject
     counters = Path("/sys").glob(_ENERGY) if subject.collectors.get("energy") else ()
     # A machine may have others, such as a device that root gave to a virtual machine.
-    accelerators = _OF_NVIDIA if _NVIDIA.exists() else _ACCELERATORS
+    accelerators = _OF_NVIDIA if _is_of_nvidia() else _ACCELERATORS
     used = () if subject.device == "cpu" else accelerators
     return Needs(
         programs=tuple(map(Path, _interpreter())),
@@ -192,6 +194,10 @@ def _needs_of(message: PerformOrder, scratch: Path) -> Needs:
         devices=tuple(_device_files((*message.allowances.devices, *used))),
         scratch=scratch,
     )
+
+
+def _is_of_nvidia() -> bool:
+    return any(file.exists() for file in _NVIDIA)
 
 
 def _filtered(refused_unix: Collection[int], *, is_required: bool) -> tuple[str, ...]:
