@@ -112,3 +112,12 @@ async def serving_gateway(
 async def running(bus: Bus, standing: StandIns) -> AsyncIterator[Running]:
     async with serving_gateway(bus) as running:
         yield running
+
+
+@pytest.fixture
+async def guarded(bus: Bus, tmp_path: Path) -> AsyncIterator[Running]:
+    """Lend a gateway that asks for the token `correct horse`."""
+    token_file = tmp_path / "token"
+    token_file.write_text("correct horse")
+    async with serving_gateway(bus, gateway_token_file=token_file) as running:
+        yield running

@@ -4,9 +4,7 @@ import asyncio
 import resource
 import socket
 import time
-from collections.abc import AsyncIterator
 from contextlib import suppress
-from pathlib import Path
 
 import httpx
 import pytest
@@ -94,19 +92,16 @@ async def test_what_is_left_of_an_answered_body_is_not_waited_for(
 
 
 async def test_a_login_that_never_ends_is_refused(
-    bus: Bus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    guarded: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lingering, "REST_S", 0.2)
     monkeypatch.setattr(login, "FORM_S", 0.2)
-    token_file = tmp_path / "token"
-    token_file.write_text("correct horse")
-    async with serving_gateway(bus, gateway_token_file=token_file) as running:
-        head = b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000\r\n\r\n"
-        reader, writer = await opened(running, head)
-        dripping = asyncio.create_task(drip(writer))
-        assert (await ended(reader)).startswith(b"HTTP/1.1 401 ")
-        dripping.cancel()
-        writer.close()
+    head = b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000\r\n\r\n"
+    reader, writer = await opened(guarded, head)
+    dripping = asyncio.create_task(drip(writer))
+    assert (await ended(reader)).startswith(b"HTTP/1.1 401 ")
+    dripping.cancel()
+    writer.close()
 
 
 async def test_a_client_that_reads_nothing_is_dropped(
@@ -133,14 +128,9 @@ async def test_a_client_that_reads_nothing_is_dropped(
                 await lost.wait()
 
 
-async def test_who_sends_a_guess_is_not_what_a_header_says(bus: Bus, tmp_path: Path) -> None:
+async def test_who_sends_a_guess_is_not_what_a_header_says(guarded: Running) -> None:
     """A user of this machine would be another address with each guess, or lock out others."""
-    token_file = tmp_path / "token"
-    token_file.write_text("correct horse")
-    async with (
-        serving_gateway(bus, gateway_token_file=token_file) as running,
-        httpx.AsyncClient(base_url=running.url) as web,
-    ):
+    async with httpx.AsyncClient(base_url=guarded.url) as web:
         for number in range(MAX_FAILURES + 1):
             headers = {"X-Forwarded-For": f"10.0.0.{number}"}
             answer = await web.post("/login", data={"token": "wrong"}, headers=headers)
@@ -158,15 +148,6 @@ async def test_a_connection_that_is_kept_serves_again(
 
 
 ASKED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-
-
-@pytest.fixture
-async def guarded(bus: Bus, tmp_path: Path) -> AsyncIterator[Running]:
-    """Lend a gateway that asks for a token."""
-    token_file = tmp_path / "token"
-    token_file.write_text("correct horse")
-    async with serving_gateway(bus, gateway_token_file=token_file) as running:
-        yield running
 
 
 async def known(running: Running) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -51,15 +51,6 @@ async def keeping(bus: Bus, tmp_path: Path) -> AsyncIterator[Running]:
         yield running
 
 
-@pytest.fixture
-async def locked(bus: Bus, tmp_path: Path) -> AsyncIterator[Running]:
-    """Lend a gateway with a token."""
-    token_file = tmp_path / "token"
-    token_file.write_text("correct horse")
-    async with serving_gateway(bus, gateway_token_file=token_file) as running:
-        yield running
-
-
 @pytest.mark.parametrize(
     ("head", "status", "reason"),
     [
@@ -102,17 +93,17 @@ async def test_a_head_within_the_bounds_is_read(running: Running, head: bytes) -
 
 @pytest.mark.parametrize("path", [b"/login", b"/api/files", b"/"])
 async def test_who_has_no_token_has_no_chunk_read(
-    locked: Running, monkeypatch: pytest.MonkeyPatch, path: bytes
+    guarded: Running, monkeypatch: pytest.MonkeyPatch, path: bytes
 ) -> None:
     counted: list[h11.Data] = []
     monkeypatch.setattr(BoundedReading, "_count", lambda _, data: counted.append(data))
     form = b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n"
     head = b"POST " + path + b" HTTP/1.1\r\n" + HOST + form + CHUNKED + b"\r\n"
-    answer = await answer_to(locked.port, head + TINY * 10_000, TINY * 30_000)
+    answer = await answer_to(guarded.port, head + TINY * 10_000, TINY * 30_000)
     assert answer.startswith((b"HTTP/1.1 401 ", b"HTTP/1.1 303 "))
     assert b"connection: close" in answer
     assert not counted
-    async with httpx.AsyncClient(base_url=locked.url) as web:
+    async with httpx.AsyncClient(base_url=guarded.url) as web:
         assert (await web.get("/healthz")).status_code == 200
 
 
@@ -128,7 +119,7 @@ async def test_a_file_in_tiny_chunks_is_refused_and_not_kept(
 
 @pytest.mark.parametrize("length", [CHUNKED, b"Content-Length: 99000000\r\n"])
 async def test_a_refused_body_is_not_taken(
-    locked: Running, monkeypatch: pytest.MonkeyPatch, length: bytes
+    guarded: Running, monkeypatch: pytest.MonkeyPatch, length: bytes
 ) -> None:
     """Beyond 16 MiB and what the kernel holds, nothing is received from who has no token."""
     monkeypatch.setattr(lingering, "LAST_S", 0.2)
@@ -136,7 +127,7 @@ async def test_a_refused_body_is_not_taken(
     loop = asyncio.get_running_loop()
     with socket.socket() as client:
         client.setblocking(False)
-        await loop.sock_connect(client, ("127.0.0.1", locked.port))
+        await loop.sock_connect(client, ("127.0.0.1", guarded.port))
         await loop.sock_sendall(client, FILE + length + b"\r\n")
         answer = await loop.sock_recv(client, 4096)
         assert answer.startswith(b"HTTP/1.1 401 ")
@@ -149,7 +140,7 @@ async def test_a_refused_body_is_not_taken(
 
 
 async def test_what_came_of_a_refused_body_takes_no_memory(
-    locked: Running, monkeypatch: pytest.MonkeyPatch
+    guarded: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its connection lingers, and thousands may."""
     made: list[BoundedReading] = []
@@ -159,7 +150,7 @@ async def test_what_came_of_a_refused_body_takes_no_memory(
         return made[-1]
 
     monkeypatch.setattr(pulled_bodies, "BoundedReading", make)
-    await answer_to(locked.port, FILE + b"Content-Length: 99000000\r\n\r\n" + b"x" * 100_000)
+    await answer_to(guarded.port, FILE + b"Content-Length: 99000000\r\n\r\n" + b"x" * 100_000)
     assert [reading.holds_data for reading in made] == [False]
 
 
@@ -172,24 +163,24 @@ async def drip(writer: asyncio.StreamWriter) -> None:
 
 
 async def test_a_gateway_that_stops_ends_what_lingers(
-    locked: Running, monkeypatch: pytest.MonkeyPatch
+    guarded: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lingering, "REST_S", 1000.0)
-    reader, writer = await asyncio.open_connection("127.0.0.1", locked.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", guarded.port)
     writer.write(FILE + b"Content-Length: 99000000\r\n\r\n")
     async with asyncio.timeout(20):
         assert (await reader.read()).startswith(b"HTTP/1.1 401 ")
-        locked.stop.set()
-        await locked.serving
+        guarded.stop.set()
+        await guarded.serving
         with pytest.raises(ConnectionError):
             await drip(writer)
 
 
 async def test_a_client_that_only_writes_sees_why_it_is_refused(
-    locked: Running, monkeypatch: pytest.MonkeyPatch
+    guarded: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lingering, "LAST_S", 0.2)
-    address, content = f"{locked.url}/api/files?name=a.onnx", bytes(8_000_000)
+    address, content = f"{guarded.url}/api/files?name=a.onnx", bytes(8_000_000)
     async with httpx.AsyncClient() as web:
         for body in (content, pieces(content, 65_536)):
             assert (await web.post(address, content=body)).status_code == 401

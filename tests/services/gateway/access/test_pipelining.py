@@ -63,15 +63,6 @@ async def holding(bus: Bus, held: HeldStore) -> AsyncIterator[Running]:
         yield running
 
 
-@pytest.fixture
-async def locked(bus: Bus, tmp_path: Path) -> AsyncIterator[Running]:
-    """Lend a gateway with a token."""
-    token_file = tmp_path / "token"
-    token_file.write_text("correct horse")
-    async with serving_gateway(bus, gateway_token_file=token_file) as running:
-        yield running
-
-
 @asynccontextmanager
 async def connected(
     running: Running,
@@ -151,7 +142,7 @@ async def test_what_comes_behind_a_request_is_not_taken_before_its_answer(
     ids=["without a token", "of a wrong type"],
 )
 async def test_the_unread_body_of_a_refused_request_is_no_other_request(
-    locked: Running, head: bytes, status: bytes, body: Callable[[bytes], bytes]
+    guarded: Running, head: bytes, status: bytes, body: Callable[[bytes], bytes]
 ) -> None:
     """Its connection ends with the answer: the client sends anew what stood behind it."""
     refused = head + body(SMUGGLED)
@@ -162,7 +153,7 @@ async def test_the_unread_body_of_a_refused_request_is_no_other_request(
         [refused, ASKED + LAST],
         [refused[: end + 9], refused[end + 9 :], ASKED + LAST],
     ):
-        assert await statuses(locked, *sent) == [status]
+        assert await statuses(guarded, *sent) == [status]
 
 
 @pytest.mark.parametrize("body", [with_length, in_a_chunk])
@@ -177,18 +168,18 @@ async def test_the_rest_of_a_body_that_is_too_large_is_no_other_request(
 
 
 async def test_a_refused_request_without_a_body_leaves_the_next_one_its_answer(
-    locked: Running,
+    guarded: Running,
 ) -> None:
     refused = b"GET /api/models HTTP/1.1\r\n" + HOST + b"\r\n"
-    assert await statuses(locked, refused + ASKED + LAST) == [b"401", b"200"]
-    assert await statuses(locked, refused, ASKED + LAST) == [b"401", b"200"]
+    assert await statuses(guarded, refused + ASKED + LAST) == [b"401", b"200"]
+    assert await statuses(guarded, refused, ASKED + LAST) == [b"401", b"200"]
 
 
-async def test_a_token_is_of_its_own_request(locked: Running) -> None:
+async def test_a_token_is_of_its_own_request(guarded: Running) -> None:
     """Not of the connection, which may be a proxy's for many."""
     missing = b"GET /api/none HTTP/1.1\r\n" + HOST
     sent = missing + TOKEN + b"\r\n" + missing + b"\r\n" + missing + TOKEN + LAST
-    assert await statuses(locked, sent) == [b"404", b"401", b"404"]
+    assert await statuses(guarded, sent) == [b"404", b"401", b"404"]
 
 
 async def test_what_comes_behind_the_last_request_is_not_answered(holding: Running) -> None:
