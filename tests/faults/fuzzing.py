@@ -21,7 +21,7 @@ from cli.cluster.keys.secret_files import ensure_key
 from mlscope.bus.access.permissions import agent_key, invitation_key
 from mlscope.client.errors import CommandRefused, NotAnswering
 from mlscope.client.synchronous import Evaluation
-from tests.cli.cluster.keyholders import AGENT, INVITED, KEYS, PEOPLE, inbox_of, key_file
+from tests.cli.cluster.keyholders import AGENT, INVITED, KEYS, PEOPLE, client_of
 from tests.faults.made_messages import made_message
 from tests.flow.clusters import Cluster, online, running
 
@@ -81,21 +81,9 @@ def admit_everyone(cluster: Cluster) -> None:
 
 
 async def _connected(cluster: Cluster, key: str) -> Client:
-    async def ignored(_: Exception) -> None:
-        return None
-
-    client = Client()
-    await client.connect(
-        cluster.nats_url,
-        nkeys_seed=str(key_file(cluster.folder, key)),
-        inbox_prefix=inbox_of(key).encode(),
-        # The broker learns of new keys a moment after they are made.
-        max_reconnect_attempts=-1,
-        allow_reconnect=True,
-        error_cb=ignored,
-        pending_size=1 << 27,
-    )
-    return client
+    # The broker learns of new keys a moment after they are made.
+    options = {"max_reconnect_attempts": -1, "allow_reconnect": True, "pending_size": 1 << 27}
+    return await client_of(cluster.folder, cluster.nats_url, key, **options)
 
 
 def fuzz(cluster: Cluster, seed: int, messages: int, state: Path | None = None) -> int:

@@ -4,6 +4,9 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from nats.aio.client import Client
 
 from cli.cluster.keys.secret_files import ensure_key
 from cli.cluster.servers.nats_server import NatsServer
@@ -47,6 +50,24 @@ def key_file(folder: Path, key: str) -> Path:
     if key.startswith("person-"):
         return people_folder(folder) / f"{key.removeprefix('person-')}.nk"
     return folder / "keys" / f"{key}.nk"
+
+
+async def client_of(folder: Path, url: str, key: str, **options: Any) -> Client:
+    """Connect with a `key` of the cluster in `folder`, whose server has this `url`.
+
+    `options` are those of `Client.connect`. Without an `error_cb`, refusals of the server are
+    expected, and nobody hears of them.
+    """
+
+    async def ignore(_: Exception) -> None:
+        return None
+
+    options.setdefault("error_cb", ignore)
+    client = Client()
+    seed_file = str(key_file(folder, key))
+    inbox_prefix = inbox_of(key).encode()
+    await client.connect(url, nkeys_seed=seed_file, inbox_prefix=inbox_prefix, **options)
+    return client
 
 
 @contextmanager

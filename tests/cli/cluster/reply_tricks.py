@@ -4,7 +4,7 @@ NATS checks no reply subject, and JetStream answers there with rights of its own
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from mlscope.bus.inboxes import ANSWERS
 from mlscope.bus.streams import DURABLES, MANAGED
 from mlscope.provision import provision
 from mlscope.settings import Settings
-from tests.cli.cluster.keyholders import KEYS, inbox_of, key_file, served
+from tests.cli.cluster.keyholders import KEYS, client_of, served
 from tests.mlscope.bus.access.permission_trace import covers
 
 OUTSIDERS = sorted(KEYS.keys() - INSIDE)
@@ -63,18 +63,7 @@ subjects so.
 
 async def opened(server: NatsServer, name: str) -> Client:
     """Connect with the key called `name`; refusals of the server are expected."""
-
-    async def ignored(_: Exception) -> None:
-        return None
-
-    client = Client()
-    await client.connect(
-        server.url,
-        nkeys_seed=str(key_file(server.folder, name)),
-        inbox_prefix=inbox_of(name).encode(),
-        error_cb=ignored,
-    )
-    return client
+    return await client_of(server.folder, server.url, name)
 
 
 async def settle(client: Client) -> None:
@@ -139,15 +128,14 @@ async def try_answers(server: NatsServer, name: str) -> dict[str, str]:
     stored = await stored_subjects(reader)
     await intruder.close()
     await reader.close()
-    granted = KEYS[name].publish
-    return {
-        label: GRANTED
-        if any(covers(right, subject) for right in granted)
-        else REACHED
-        if subject in stored
-        else REFUSED
-        for label, subject in STORED.items()
-    }
+    return {label: _outcome_of(name, subject, stored) for label, subject in STORED.items()}
+
+
+def _outcome_of(name: str, subject: str, stored: Set[str]) -> str:
+    """Return what came of a `subject` that the key called `name` had answered onto."""
+    if any(covers(right, subject) for right in KEYS[name].publish):
+        return GRANTED
+    return REACHED if subject in stored else REFUSED
 
 
 async def try_orders(server: NatsServer, name: str) -> dict[str, str]:

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nats.aio.client import Client
-
 from cli.cluster.servers.nats_server import NatsServer
 from mlscope.bus.access.people import person_key
 from mlscope.bus.access.permissions import PERMISSIONS
@@ -47,8 +45,8 @@ from tests.cli.cluster.keyholders import (
     KEYS,
     NAMES,
     PEOPLE,
+    client_of,
     inbox_of,
-    key_file,
     served,
 )
 from tests.cli.cluster.reply_tricks import section, tricks
@@ -199,14 +197,7 @@ async def tried(server: NatsServer, key: str, subjects: Sequence[str]) -> Outcom
             (kind.lower(), subject) for kind, subject in _VIOLATION.findall(str(error).lower())
         )
 
-    client = Client()
-    await client.connect(
-        server.url,
-        nkeys_seed=str(key_file(server.folder, key)),
-        inbox_prefix=inbox_of(key).encode(),
-        error_cb=note,
-        pending_size=1 << 26,
-    )
+    client = await client_of(server.folder, server.url, key, error_cb=note, pending_size=1 << 26)
     for subject in subjects:
         if ">" not in subject:
             await client.publish(subject, b"")
