@@ -2,10 +2,11 @@
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,20 @@ async def interrupted(process: asyncio.subprocess.Process) -> Ended:
 def key_settings(server: NatsServer, name: str) -> Settings:
     """Return the settings of a connection with a service's key."""
     return Settings(nats_url=server.url, nats_seed_file=server.seed_files[name])
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """End the logging that a command of a test set up in this process.
+
+    It writes into what the test captured, which is closed when the next test logs.
+    """
+    root = logging.getLogger()
+    handlers, level = [*root.handlers], root.level
+    yield
+    for handler in set(root.handlers).difference(handlers):
+        root.removeHandler(handler)
+    root.setLevel(level)
 
 
 @pytest.fixture
