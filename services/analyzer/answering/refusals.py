@@ -24,8 +24,8 @@ def no_tables(evaluation: str, decisions: Sequence[Fact]) -> Refused:
             error="unavailable",
             message=(
                 f"evaluation {evaluation} was analyzed, but this database has none of its tables: "
-                "the database lost its data or is another one; `mlscope restore` brings back what "
-                "a backup holds, `mlscope rebuild` what the log holds"
+                "the database lost its data or is another one; `mlscope rebuild FILE` brings back "
+                "what the log and a backup have"
             ),
             field="evaluation",
             found=evaluation,

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli import exits
+from cli.cluster.servers.postgres_home import find_home
 from tests.cli.conftest import CommandLine
 
 
@@ -49,6 +50,38 @@ async def test_what_was_measured_is_there_again(data_folder: Path, tmp_path: Pat
         assert json.loads(again.out) == json.loads(before.out)
     finally:
         await second("down")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+async def test_of_a_lost_database_the_log_has_what_no_backup_has(
+    data_folder: Path, tmp_path: Path
+) -> None:
+    """As docs/operations.md says: a new database, then `rebuild` with the newest backup."""
+    file = str(tmp_path / "cluster.backup")
+    mlscope = CommandLine(MLSCOPE_DATA=str(data_folder), MLSCOPE_GATEWAY_PORT="0")
+    try:
+        assert (await mlscope("up", "--detach")).code == exits.OK
+        assert (await mlscope("run", "tiny-cnn", "--scenario", "online")).code == exits.OK
+        saved = await mlscope("backup", file)
+        assert saved.code == exits.OK, saved.err
+        assert (await mlscope("run", "identity", "--scenario", "online")).code == exits.OK
+        listed = (await mlscope("ls", "evaluations", "-o", "json")).json()
+        names = [evaluation["evaluation"] for evaluation in listed]
+        before = [await mlscope("analyze", name, "latency", "-o", "json") for name in names]
+        assert (await mlscope("down")).code == exits.OK
+        database = find_home(data_folder).data
+        database.rename(database.with_name("data.lost"))
+        assert (await mlscope("up", "--detach")).code == exits.OK
+        rebuilt = await mlscope("rebuild", file)
+        assert rebuilt.code == exits.OK, rebuilt.err
+        assert "tables of 2 evaluations, 2 with the log's digest" in rebuilt.out
+        after = [await mlscope("analyze", name, "latency", "-o", "json") for name in names]
+        assert [answer.json() for answer in after] == [answer.json() for answer in before]
+        assert len(before) == 2
+        assert all(answer.json() for answer in before)
+    finally:
+        await mlscope("down")
 
 
 @pytest.mark.long

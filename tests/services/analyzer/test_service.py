@@ -379,7 +379,7 @@ async def test_a_database_that_lost_what_was_analyzed_is_noticed(
         lost = json.loads(await bus.ask(SUBJECT, b'{"evaluation": "e1"}'))
     assert lost["error"] == "unavailable"
     assert "the database lost its data or is another one" in lost["message"]
-    assert "`mlscope rebuild`" in lost["message"]
+    assert "`mlscope rebuild FILE`" in lost["message"]
 
 
 async def test_what_a_restored_database_has_no_tables_of_is_analyzed_again(
