@@ -70,6 +70,20 @@ def test_what_a_sandbox_lacks_is_said(
     assert setting == "required" or not landlock_version() or "with seccomp on" in finding.advice
 
 
+@pytest.mark.parametrize(("setting", "state"), [("auto", "note"), ("required", "missing")])
+def test_a_kernel_without_landlock_is_said(
+    monkeypatch: pytest.MonkeyPatch, setting: str, state: str
+) -> None:
+    for module in ("cli.agent_checks", "services.agent.worker.sandbox.sandbox"):
+        monkeypatch.setattr(f"{module}.landlock_version", lambda: 0)
+    monkeypatch.setenv("MLSCOPE_SANDBOX", setting)
+    finding = agent_checks.sandbox()
+    assert finding.state == state
+    assert "this kernel has no Landlock" in finding.observation
+    advice = "does not start" if setting == "required" else "read and write the agent's files"
+    assert advice in finding.advice
+
+
 @pytest.mark.parametrize("framework", ["tensorflow", "tensorrt"])
 def test_gpu_paths_nobody_ran_are_unverified(framework: str) -> None:
     finding = findings()[f"gpu {framework}"]
