@@ -32,11 +32,11 @@ def _apply(database_url: str, folder: Path, sql: str) -> None:
     apply(database_url, "test", folder)
 
 
-def _follow(owner: psycopg.Connection[Any], told: str) -> list[str]:
-    """Drop what is in the way as the text `told` says; return the names in the order dropped."""
-    for said in ("last named first", "DROP VIEW", "DROP MATERIALIZED VIEW", "DROP FUNCTION"):
-        assert said in told
-    named = {name: kind for kind, name in reversed(NAMED.findall(told))}
+def _follow(owner: psycopg.Connection[Any], advice: str) -> list[str]:
+    """Drop what is in the way as the `advice` says; return the names in the order dropped."""
+    for part in ("last named first", "DROP VIEW", "DROP MATERIALIZED VIEW", "DROP FUNCTION"):
+        assert part in advice
+    named = {name: kind for kind, name in reversed(NAMED.findall(advice))}
     yours = [name for name in named if not _is_of_mlscope(owner, name)]
     for name in yours:
         if name.isidentifier():
@@ -47,8 +47,8 @@ def _follow(owner: psycopg.Connection[Any], told: str) -> list[str]:
 
 def _is_of_mlscope(owner: psycopg.Connection[Any], name: str) -> bool:
     schema, _, own = name.rpartition(".")
-    found = owner.execute("SELECT to_regclass(%s) IS NOT NULL", (f"public.{own}",)).fetchone()
-    return schema == "mlscope_reader" and found == (True,)
+    row = owner.execute("SELECT to_regclass(%s) IS NOT NULL", (f"public.{own}",)).fetchone()
+    return schema == "mlscope_reader" and row == (True,)
 
 
 def test_an_upgrade_keeps_a_view_of_one_s_own(
@@ -93,14 +93,14 @@ def test_a_view_in_the_way_is_named_and_the_fix_told_works(
     owner.execute(f"CREATE VIEW another AS TABLE {own}".encode())
     with pytest.raises(OwnViewInTheWay) as refused:
         _apply(database_url, tmp_path, change)
-    told = str(refused.value)
-    for said in ("another", "pg_get_viewdef", "This step changed nothing"):
-        assert said in told
+    advice = str(refused.value)
+    for part in ("another", "pg_get_viewdef", "This step changed nothing"):
+        assert part in advice
     assert explain(refused.value) == Failure(exits.FAILED, str(refused.value))
     assert owner.execute("SELECT 1 FROM schema_version WHERE component = 'test'").fetchall() == []
     assert reader.execute("TABLE mine").fetchall() == [("e1",)]
     assert reader.execute("SELECT level_note IS NULL FROM run").rowcount == 1
-    assert "another" in _follow(owner, told)
+    assert "another" in _follow(owner, advice)
     _apply(database_url, tmp_path, change)
     assert reader.execute("SELECT evaluation FROM run").fetchall() == [("e1",)]
 

@@ -123,7 +123,7 @@ def enter_sandbox(message: PerformOrder, scratch: Path) -> tuple[str, ...]:
         *(_INLINE_CODE if allowances.inline is not None else ()),
     }
     user_before = os.geteuid()
-    has_cuda = not is_on_cpu and _is_of_nvidia()
+    has_cuda = not is_on_cpu and _has_nvidia_driver()
     was_tried = is_on_cpu or has_cuda
     is_wanted = allowances.worker_user == "own" or (allowances.worker_user == "auto" and was_tried)
     if is_wanted and can_change_user():
@@ -186,7 +186,7 @@ def _needs_of(message: PerformOrder, scratch: Path) -> Needs:
     subject = message.order.subject
     counters = Path("/sys").glob(_ENERGY) if subject.collectors.get("energy") else ()
     # A machine may have others, such as a device that root gave to a virtual machine.
-    accelerators = _OF_NVIDIA if _is_of_nvidia() else _ACCELERATORS
+    accelerators = _OF_NVIDIA if _has_nvidia_driver() else _ACCELERATORS
     used = () if subject.device == "cpu" else accelerators
     return Needs(
         programs=tuple(map(Path, _interpreter())),
@@ -196,8 +196,8 @@ def _needs_of(message: PerformOrder, scratch: Path) -> Needs:
     )
 
 
-def _is_of_nvidia() -> bool:
-    return any(file.exists() for file in _NVIDIA)
+def _has_nvidia_driver() -> bool:
+    return any(device.exists() for device in _NVIDIA)
 
 
 def _filtered(refused_unix: Collection[int], *, is_required: bool) -> tuple[str, ...]:

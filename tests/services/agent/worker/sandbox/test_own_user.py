@@ -71,8 +71,8 @@ for case, device, given_up, allowed in (
     ("device", "cpu", None, {"devices": ("console",)}),
     ("unread", "cpu", Capability.DAC_READ_SEARCH, {}),
 ):
-    is_of_nvidia = case in ("nvidia", "cuda-agent")
-    sandbox._NVIDIA = (Path("/dev/none"), Path("/dev/null" if is_of_nvidia else "/dev/nothing"))
+    has_driver = case in ("nvidia", "cuda-agent")
+    sandbox._NVIDIA = (Path("/dev/none"), Path("/dev/null" if has_driver else "/dev/nothing"))
     if os.fork() == 0:
         seen = look(Path(sys.argv[1], case), given_up, device, **allowed)
         print(json.dumps([case, *seen]), flush=True)
