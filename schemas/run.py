@@ -185,8 +185,8 @@ class RunCompleted(Fact):
 class RunFailed(Fact):
     """The run failed; `tally` announces what was published before. Published by the agent.
 
-    `error` names the kind: open, assets, dataset, batch_size, memory, predict, inline,
-    worker_died, timeout, stopped.
+    `error` names the kind: open, assets, dataset, batch_size, memory, processes, disk, predict,
+    inline, worker_died, timeout, stopped.
     """
 
     entity = "run"

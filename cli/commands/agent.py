@@ -22,6 +22,7 @@ from schemas.run import RunCompleted, RunFailed
 from services.agent.host.offline import OfflineResources, run_plan
 from services.agent.host.roofs.stored import FOLDER as ROOFS
 from services.agent.link.allowances import Allowances
+from services.agent.link.bounds import Bounds
 
 
 def agent(arguments: argparse.Namespace) -> int:
@@ -39,7 +40,7 @@ def agent(arguments: argparse.Namespace) -> int:
         manifests_folder=settings.manifests_folder,
         assets=settings,
         allowances=Allowances.of(settings),
-        memory_bytes=settings.worker_memory_bytes,
+        bounds=Bounds.of(settings),
         passed_variables=settings.worker_variables,
         roofs_folder=settings.data_folder / ROOFS,
     )

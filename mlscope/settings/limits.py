@@ -85,6 +85,19 @@ class Limits:
         0,
         "memory limit of an agent's worker, checked 20 times per second; 0: no limit",
     )
+    worker_disk_bytes: int = setting(
+        "WORKER_DISK_BYTES",
+        bytes_or_none,
+        32 * GIB,
+        "limit of what the files of an agent's worker take of the disk of the data folder, and at "
+        "most half of what was free at its start; 0: no limit",
+    )
+    worker_processes: int = setting(
+        "WORKER_PROCESSES",
+        integer(0, 1_000_000),
+        4096,
+        "limit of the processes and threads of an agent's worker; 0: no limit",
+    )
     ahead_bytes: int | None = setting(
         "AHEAD_BYTES",
         bytes_or_none,

@@ -44,6 +44,7 @@ from services.agent.host.roofs.stored import FOLDER
 from services.agent.host.sessions import Sessions, session_key
 from services.agent.host.state import Ended, Stopping
 from services.agent.link.allowances import Allowances
+from services.agent.link.bounds import Bounds
 from services.agent.link.variants import variant_environment
 from services.agent.machine.hardware import package_version
 from services.agent.machine.roofline.ceilings import Roof
@@ -52,6 +53,7 @@ from services.agent.worker.sandbox.sandbox import missing_parts
 
 _FETCH_POLL_S, _CONTAINERS_POLL_S = 0.2, 30.0
 _LEAVE_WITHIN_S = 5.0
+_IDLE_POLL_S = 0.5
 _log = logging.getLogger(__name__)
 
 
@@ -80,6 +82,7 @@ async def serve(bus: Bus, settings: AgentSettings, stop: asyncio.Event) -> None:
             stop,
             agent.keep_lease(),
             agent.do_orders(),
+            agent.watch_idle_workers(),
             agent.watch_containers(),
             agent.watch_hosts(),
             before_cancel=lambda: agent.orders.apply(Stopping()),
@@ -102,7 +105,7 @@ class Agent:
                 folder,
                 settings.ring_bytes,
                 settings.spool_max_bytes,
-                settings.worker_memory_bytes,
+                Bounds.of(settings),
                 settings.live_interval_s,
                 settings.worker_variables,
             )
@@ -234,6 +237,12 @@ class Agent:
             with contextlib.suppress(BusError):
                 async with self._containers.undisturbed():
                     await self._announce()
+
+    async def watch_idle_workers(self) -> None:
+        """Kill workers that use more than they may while they have no order, for ever."""
+        while True:
+            await asyncio.sleep(_IDLE_POLL_S)
+            await self._sessions.kill_excessive()
 
     async def do_orders(self) -> None:
         """Do one order after the other, for ever; an order that fails ends no other."""

@@ -7,9 +7,10 @@ from typing import Protocol
 from mlscope.bus.nats.settings import NatsSettings
 from services.agent.fetching.fetching import FetchSettings
 from services.agent.link.allowances import AllowanceSettings
+from services.agent.link.bounds import BoundSettings
 
 
-class AgentSettings(FetchSettings, AllowanceSettings, NatsSettings, Protocol):
+class AgentSettings(FetchSettings, AllowanceSettings, BoundSettings, NatsSettings, Protocol):
     """An agent's name, what it offers, and its limits."""
 
     @property

@@ -216,8 +216,10 @@ class Execution:
         while self.publisher.open_runs or not listening.done():
             await asyncio.sleep(_POLL_S)
             is_watched = not listening.done() and self._killed_for is None
-            if is_watched and (fault := self._worker_fault(began_ns)) is not None:
-                self._end_worker(fault)
+            if is_watched:
+                fault = self._worker_fault(began_ns) or await self._worker.excess()
+                if fault is not None:
+                    self._end_worker(fault)
             if listening.done() and not listening.result():
                 self._gone_ns = self._gone_ns or now_ns()
             if self.publisher.is_held_back:
@@ -229,8 +231,6 @@ class Execution:
         # A stopped run may wait for its turn: it has the grace again when another one ended.
         if under_way and all(self._is_overdue(run, self._last_outcome_ns) for run in under_way):
             return StopIgnored()
-        if (excess := self._worker.memory_excess()) is not None:
-            return excess
         if (late_sample := self._late_sample()) is not None:
             return late_sample
         # A decoder that does not release the interpreter lets no heartbeat through: its sample

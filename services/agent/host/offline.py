@@ -27,6 +27,7 @@ from services.agent.host.publishing.bundle import BundleSink
 from services.agent.host.publishing.outcome_publisher import OutcomePublisher, Sink, cause_of
 from services.agent.host.roofs.keeping import DeviceRoofs
 from services.agent.link.allowances import DEFAULT_ALLOWANCES, Allowances
+from services.agent.link.bounds import NO_BOUNDS, Bounds
 from services.agent.link.messages import Outcome
 from services.agent.link.variants import variant_environment
 
@@ -49,8 +50,8 @@ class OfflineResources:
     assets: FetchSettings | None = None
     #: what models may use
     allowances: Allowances = DEFAULT_ALLOWANCES
-    #: memory that a worker may hold; 0 is no bound
-    memory_bytes: int = 0
+    #: what a worker may use
+    bounds: Bounds = NO_BOUNDS
     #: names of variables that workers get although they look like secrets
     passed_variables: tuple[str, ...] = ()
     #: where devices' roofs are kept; None: they are measured for this plan alone
@@ -101,7 +102,7 @@ async def _run_plan(
             Path(folder),
             _RING_BYTES,
             _SPOOL_BYTES,
-            resources.memory_bytes,
+            resources.bounds,
             passed_variables=resources.passed_variables,
         )
         for session in plan.plan.sessions:

@@ -20,19 +20,20 @@ from mlscope.tasks import end_process
 from mlscope.tracing.clock import now_ns
 from schemas.batch import Batch
 from schemas.encoding.errors import MalformedMessage
-from services.agent.errors import RingBroken, WorkerDied, WorkerTooLarge
+from services.agent.errors import AgentError, RingBroken, WorkerDied
 from services.agent.fetching.fetching import FetchedAssets
 from services.agent.host.batch_taking import BatchTaking
 from services.agent.host.containers.session_container import SessionContainer
 from services.agent.host.removal import remove_tree
+from services.agent.host.worker_bounds import WorkerBounds
 from services.agent.host.worker_stderr import opened_stderr, tail_of
 from services.agent.link.batches import unpack_batch
+from services.agent.link.bounds import NO_BOUNDS, Bounds
 from services.agent.link.host_channel import HostChannel
 from services.agent.link.messages import CloseSession
 from services.agent.link.preparation_clock import SampleUnderWay, preparing_text
 from services.agent.link.ring import RUNNING, Handover
 from services.agent.machine.cores import regain_cores
-from services.agent.machine.process_memory import process_memory_bytes
 from services.agent.predictors.shapes import reasons_in
 
 _log = logging.getLogger(__name__)
@@ -66,8 +67,7 @@ class WorkerLimits:
     folder: Path
     ring_bytes: int
     spool_bytes: int
-    #: of the worker's own process; 0 is no bound
-    memory_bytes: int = 0
+    bounds: Bounds = NO_BOUNDS
     #: between the takes of its batches while it measures; 0: as they come
     live_interval_s: float = LIVE_INTERVAL_S
     #: names of variables that it gets although they look like secrets
@@ -84,17 +84,18 @@ class WorkerProcess:
         handover: Handover,
         files: tuple[Path, IO[bytes]],
         limits: WorkerLimits,
+        bounds: WorkerBounds,
         container: SessionContainer | None = None,
     ) -> None:
         """Take a started `process`, and this side of its `channel` and of its `handover`.
 
         `files` are its own folder and the file that it writes its errors to; it was started within
-        `limits`, in a `container` or in none.
+        `limits` and `bounds`, in a `container` or in none.
         """
         self._process, self._channel = process, channel
         #: the container that it runs in, whose engine is its process here
         self.container = container
-        self._memory_bytes = limits.memory_bytes
+        self._bounds = bounds
         #: when its batches are taken
         self.taking = BatchTaking(limits.live_interval_s)
         self._handover, (self._scratch, self._stderr) = handover, files
@@ -130,6 +131,7 @@ class WorkerProcess:
             stderr = opened_stderr(limits.folder)
             undo.callback(stderr.close)
             shared = (handover.ring_fd, handover.spool_fd)
+            bounds = WorkerBounds(limits.bounds, scratch, handover.spool_fd, limits.spool_bytes)
             regain_cores()
             variables = {**environment, **_caches_in(scratch)}
             if container is None:
@@ -144,7 +146,7 @@ class WorkerProcess:
             undo.push_async_callback(end_process, process)
             undo.callback(host_end.close)
             channel = await HostChannel.over(host_end)
-            worker = cls(process, channel, handover, (scratch, stderr), limits, container)
+            worker = cls(process, channel, handover, (scratch, stderr), limits, bounds, container)
             undo.pop_all()
             return worker
 
@@ -194,18 +196,10 @@ class WorkerProcess:
         """The samples that it prepares, or prepared when it ended; the oldest one first."""
         return () if self._is_closed else self._handover.preparation.under_way
 
-    def memory_excess(self) -> WorkerTooLarge | None:
-        """Return the error of a worker that holds more memory than it may, or None.
-
-        The host measures it from time to time: a limit of the kernel counts address space, of
-        which frameworks reserve many times what they use, or needs a control group of its own,
-        which a container may not create. Between two measurements a worker may exceed the bound.
-        """
-        if not self._memory_bytes:
-            return None
-        used_bytes = process_memory_bytes(self.pid)
-        is_excess = used_bytes > self._memory_bytes
-        return WorkerTooLarge(used_bytes, self._memory_bytes) if is_excess else None
+    async def excess(self) -> AgentError | None:
+        """Return the error of a worker that uses more than it may, or None."""
+        group = self._process.pid if self.container is None else 0
+        return await self._bounds.excess(self.pid, group)
 
     def keep_assets(self, assets: FetchedAssets) -> None:
         """Keep the files fetched for its session; called once."""

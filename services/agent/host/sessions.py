@@ -1,5 +1,6 @@
 """Workers by session: started when first needed, kept for the next order, closed in the end."""
 
+import logging
 from collections.abc import Callable, Mapping
 
 from mlscope.tracing.clock import now_ns
@@ -7,6 +8,7 @@ from schemas.plan import WorkOrder
 from services.agent.host.containers.session_container import SessionContainer
 from services.agent.host.process import NO_VARIABLES, WorkerLimits, WorkerProcess
 
+_log = logging.getLogger(__name__)
 SessionKey = tuple[str, str]
 """evaluation, session"""
 
@@ -96,11 +98,25 @@ class Sessions:
             await self.close(key)
 
     async def close_idle(self) -> None:
-        """End workers that had no order for `IDLE_S`."""
+        """End workers that had no order for `IDLE_S`, and remove what dead ones left."""
         now = self._clock_ns()
         for key, used_ns in list(self._used_ns.items()):
-            if key != self.working and now - used_ns > IDLE_S * 1e9:
+            is_over = now - used_ns > IDLE_S * 1e9 or not self._workers[key].is_alive
+            if key != self.working and is_over:
                 await self.close(key)
+
+    async def kill_excessive(self) -> None:
+        """Kill workers without an order that use more than they may: what models left may run on.
+
+        The worker of an order is watched by its `Execution`.
+        """
+        for key, worker in list(self._workers.items()):
+            if key == self.working or not worker.is_alive:
+                continue
+            excess = await worker.excess()
+            if excess is not None and key != self.working and worker.is_alive:
+                _log.warning("a worker without an order was killed", extra={"cause": str(excess)})
+                worker.kill()
 
     async def close_all(self) -> None:
         """End every worker."""

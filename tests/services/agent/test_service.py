@@ -79,6 +79,8 @@ class Small:
     live_interval_s: float = 1.0
     worker_variables: tuple[str, ...] = ()
     worker_memory_bytes: int = 0
+    worker_disk_bytes: int = 0
+    worker_processes: int = 0
     ahead_bytes: int | None = None
     heartbeat_s: float = 0.2
     run_silence_s: float = 30.0
@@ -352,6 +354,19 @@ async def test_two_sessions_wait_for_each_other(scheduler: Scheduler) -> None:
         assert (await scheduler.command("start", order)).accepted
     outcomes = await scheduler.facts(RunCompleted, 3)
     assert [outcome.run for outcome in outcomes] == ["r0", "r1", "r2"]
+
+
+async def test_what_a_model_starts_after_its_order_is_bounded_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    changes: dict[str, Any] = {"agent_predictors": ("sleepy",), "worker_processes": 200}
+    async with serving(MemoryServer(), tmp_path, **changes) as scheduler:
+        subject = a_sleepy_subject(starts=300, starts_after_s=2)
+        await scheduler.command("start", an_order(subject))
+        await scheduler.facts(RunCompleted)
+        await scheduler.until(lambda: "a worker without an order was killed" in caplog.messages)
+    cause = next(each.__dict__["cause"] for each in caplog.records if "cause" in each.__dict__)
+    assert "it may have 200" in cause
 
 
 async def test_a_session_is_closed_on_command(scheduler: Scheduler) -> None:

@@ -23,6 +23,7 @@ _ANSWER_S = 60.0
 _REMOVE_S = 10.0
 _POLL_S = 0.1
 _TMP = "/tmp:size=1g"  # noqa: S108
+_MOST_PROCESSES = 4096
 _GONE_TEXTS = ("no such container", "already in progress")
 """Parts of engines' messages: docker and podman end with the code 1 for whatever failed."""
 _SCRIPT_BYTES = 4096
@@ -117,18 +118,20 @@ class Engine:
             if not any(text in error.reason.lower() for text in _GONE_TEXTS):
                 _log.warning("containers are not removed", extra={"cause": str(error)})
 
-    def confinement(self, device: str) -> list[str]:
+    def confinement(self, device: str, processes: int = _MOST_PROCESSES) -> list[str]:
         """Return the options of a container that confines a model, with a `device`: cpu or gpu.
 
-        It has no network and no capability, and writes nowhere but to its own `/tmp`, at most
-        1 GiB, and to what is mounted for that. Its user is the agent's, so that it reads the
+        It may have so many `processes` and threads; 0 is no bound. It has no network and no
+        capability, and writes nowhere but to its own `/tmp`, at most 1 GiB, and to what is mounted
+        for that. Its user is the agent's, so that it reads the
         agent's files; SELinux labels would deny it these. Without root, podman maps the user to
         root inside unless told otherwise.
         """
         options = ["--rm", "--init", "--pull", "never", "--network", "none", "--read-only"]
         options += ["--tmpfs", _TMP, "--user", f"{os.getuid()}:{os.getgid()}"]
         options += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
-        options += ["--security-opt", "label=disable", "--pids-limit", "4096"]
+        options += ["--security-opt", "label=disable"]
+        options += ["--pids-limit", str(processes or -1)]
         options += ["--shm-size", "256m", "--log-driver", "none"]
         return [*options, *self.device_options(device)]
 

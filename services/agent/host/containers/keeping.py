@@ -55,6 +55,11 @@ class ContainerSettings(Protocol):
         """Memory that a worker may use; 0 is no limit."""
         ...
 
+    @property
+    def worker_processes(self) -> int:
+        """Processes and threads that a worker may have; 0 is no limit."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class FormerAnswer:
@@ -207,4 +212,5 @@ class Containers:
             "gpu" if is_gpu(subject.device) else "cpu",
             (self._settings.manifests_folder.resolve(), *readable),
             self._settings.worker_memory_bytes,
+            self._settings.worker_processes,
         )

@@ -54,6 +54,8 @@ class SessionContainer:
     readable: Sequence[Path]
     #: most memory; 0 is no bound
     memory_bytes: int = 0
+    #: most processes and threads; 0 is no bound
+    processes: int = 0
     #: the worker's process id on this host; 0 before its start, and where it is hidden from here
     pid: int = field(default=0, init=False)
     #: names the worker even where its process id is another's by now; -1 is none
@@ -169,7 +171,8 @@ class SessionContainer:
     def _command(
         self, scratch: Path, spool_bytes: int, environment: Mapping[str, str]
     ) -> list[str]:
-        command = [self.engine.program, "run", *self.engine.confinement(self.device)]
+        confinement = self.engine.confinement(self.device, self.processes)
+        command = [self.engine.program, "run", *confinement]
         command += ["--name", self.name, "--label", f"{LABEL}={self.owner}"]
         if self.memory_bytes:
             command += ["--memory", f"{self.memory_bytes}b"]

@@ -346,20 +346,6 @@ async def test_what_failed_before_a_worker_died_is_counted(tmp_path: Path) -> No
     assert said.failed().tally.failed_queries == 1
 
 
-async def test_a_worker_that_holds_too_much_is_ended_for_good(tmp_path: Path) -> None:
-    subject = a_sleepy_subject(predict_ms=20, takes_bytes=400 << 20)
-    order = an_order(subject, (a_run(queries=10_000),))
-    failure = (await carried_out(order, tmp_path, memory_bytes=400 << 20)).failed()
-    assert failure.error == "memory"
-    assert f"it may use {400 << 20}" in failure.message
-    assert "MLSCOPE_WORKER_MEMORY_BYTES" in failure.message
-
-
-async def test_a_worker_within_its_bound_is_left_alone(tmp_path: Path) -> None:
-    order = an_order(a_sleepy_subject(predict_ms=20), (a_run(queries=20),))
-    assert (await carried_out(order, tmp_path, memory_bytes=1 << 40)).completed()
-
-
 async def test_a_call_without_memory_ends_the_run_and_not_the_worker(tmp_path: Path) -> None:
     order = an_order(a_sleepy_subject(starves_at=1), (a_run(),))
     failure = (await carried_out(order, tmp_path)).failed()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from services.agent.host.sessions import IDLE_S, MOST_OPEN, SessionKey, Sessions, session_key
+from services.agent.link.bounds import Bounds
 from tests.services.agent.builders import an_order, limits
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
@@ -98,3 +99,19 @@ async def test_who_is_idle_for_long_is_closed_unless_at_work(
     clock.now_ns += int(IDLE_S * 1e9)
     await sessions.close_idle()
     assert (working.is_alive, idle.is_alive) == (True, False)
+
+
+async def test_who_uses_too_much_without_an_order_is_killed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sessions = Sessions(limits(tmp_path, bounds=Bounds(memory_bytes=1)))
+    working, idle = await sessions.worker(A), await sessions.worker(B)
+    sessions.working = A
+    await sessions.kill_excessive()
+    await idle.death()
+    assert (working.is_alive, idle.is_alive) == (True, False)
+    (record,) = caplog.records
+    assert "it may use 1" in record.__dict__["cause"]
+    await sessions.close_idle()
+    assert len(sessions) == 1, "what a dead worker wrote is removed"
+    await sessions.close_all()

@@ -8,12 +8,19 @@ A package brings it in with an entry point (see `sleepy-1.0.dist-info/entry_poin
 Options: `predict_ms` (0), `opens_not`, `open_hangs`, and by number of the predict call, counted
 from 0 with those of the warm-up: `fails_at`, `hangs_at`, `exits_at`, `dies_at` (SIGKILL),
 `raises_at` (an error that is a bug), `starves_at` (for want of memory), `lost_from` (every call
-from there on: its GPU is gone); `takes_bytes` are held from the first call on.
+from there on: its GPU is gone).
+
+From the first call on, it holds `takes_bytes`, a temporary file of `writes_bytes`, and one of
+`hides_bytes` that is deleted but open; `starts` processes sleep, `starts_after_s` later.
 """
 
 import os
 import signal
+import subprocess
+import tempfile
+import threading
 import time
+from pathlib import Path
 
 from schemas.level import Level
 from services.agent.errors import OpenFailed, PredictFailed
@@ -66,6 +73,8 @@ class Sleepy:
             raise MemoryError("no such room")
         if not call:
             self._held = b"x" * self._options.get("takes_bytes", 0)
+            self._use_disk()
+            threading.Timer(self._options.get("starts_after_s", 0), self._start_sleepers).start()
         if call == self._options.get("exits_at"):
             os._exit(3)
         if call == self._options.get("dies_at"):
@@ -73,6 +82,18 @@ class Sleepy:
         while call == self._options.get("hangs_at"):
             time.sleep(1)
         return inputs
+
+    def _start_sleepers(self) -> None:
+        for _ in range(self._options.get("starts", 0)):
+            subprocess.Popen(["sleep", "60"])
+
+    def _use_disk(self) -> None:
+        for name in ("writes_bytes", "hides_bytes"):
+            if size_bytes := self._options.get(name, 0):
+                descriptor, path = tempfile.mkstemp()
+                os.posix_fallocate(descriptor, 0, size_bytes)
+                if name == "hides_bytes":
+                    Path(path).unlink()
 
     def close(self) -> None:
         """Wake up."""

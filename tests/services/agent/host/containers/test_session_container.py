@@ -83,7 +83,9 @@ async def test_a_container_reads_its_session_s_files_and_reaches_no_network(
     monkeypatch.setenv("MLSCOPE_NATS_SEED_FILE", "/keys/agent.nk")
     fetched = tmp_path / "a,b.onnx"
     fetched.touch()
-    container = replace(a_container(fake, fetched, tmp_path / "absent"), memory_bytes=1 << 30)
+    container = replace(
+        a_container(fake, fetched, tmp_path / "absent"), memory_bytes=1 << 30, processes=7
+    )
     worker = await WorkerProcess.start(
         "w", limits(tmp_path / "w"), {"OMP_NUM_THREADS": "1"}, container
     )
@@ -97,6 +99,7 @@ async def test_a_container_reads_its_session_s_files_and_reaches_no_network(
     text = " ".join(command)
     assert "--network none" in text
     assert "--memory 1073741824b" in text
+    assert "--pids-limit 7" in text
     assert "--cap-drop ALL" in text
     assert "--tmpfs /tmp:size=1g" in text
     assert f"--label mlscope.agent={fake.program.parent}" in text
