@@ -11,7 +11,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from mlscope.settings import Settings  # noqa: E402
 from services.agent.link.allowances import DEFAULT_ALLOWANCES  # noqa: E402
+from services.agent.link.bounds import Bounds  # noqa: E402
 from services.agent.machine.landlock import landlock_version  # noqa: E402
 from services.agent.worker.sandbox.own_user import can_change_user  # noqa: E402
 from tests.services.agent.builders import carried_out  # noqa: E402
@@ -29,13 +31,17 @@ ON_GPU: Mapping[str, Any] = {"device": "gpu", "options": {}}
 
 @pytest.mark.parametrize("user", ["auto", "own", "agent"])
 async def test_cuda_starts_in_the_sandbox(tmp_path: Path, user: str) -> None:
-    """For root, `auto` is a user without an account, who keeps the capability for counters."""
+    """For root, `auto` is a user without an account, who keeps the capability for counters.
+
+    What CUDA starts and writes is within the bounds of an agent without settings.
+    """
     order = order_of(Double(), tmp_path / "manifests", **ON_GPU)
     allowances = replace(DEFAULT_ALLOWANCES, worker_user=user)
     users: set[int] = set()
     watching = asyncio.create_task(watch_users(users))
+    manifests, bounds = tmp_path / "manifests", Bounds.of(Settings.read({}))
     said = await carried_out(
-        order, tmp_path / "w", manifests=tmp_path / "manifests", allowances=allowances
+        order, tmp_path / "w", manifests=manifests, allowances=allowances, bounds=bounds
     )
     watching.cancel()
     assert bool(users) == (user != "agent" and can_change_user())

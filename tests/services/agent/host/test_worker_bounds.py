@@ -81,7 +81,7 @@ class Worker:
 
     async def fault(self) -> str:
         """Return what its host says of its use; '' where that is within its bounds."""
-        return str(await self.bounds.excess(0, 0) or "")
+        return str(await self.bounds.excess(os.getpid(), 0) or "")
 
 
 async def test_a_worker_gets_half_of_a_disk_that_has_little_left(
