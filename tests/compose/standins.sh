@@ -34,16 +34,17 @@ fi
 
 have python:3.11-slim || docker tag mlscope-standin-base python:3.11-slim
 
-if ! have nats:2.12-alpine; then
+# Made anew each time, unless they are the real ones: what they do changes with compose.yaml.
+if ! have nats:2.12-alpine || standin nats:2.12-alpine; then
     cp "$(command -v "${NATS_SERVER:-nats-server}")" "$work/nats-server"
+    cp "$(dirname "$0")/nc" "$work/nc"
     build nats:2.12-alpine <<'DOCKER'
 FROM mlscope-standin-base
-COPY nats-server /usr/local/bin/nats-server
+COPY nats-server nc /usr/local/bin/
 ENTRYPOINT ["nats-server"]
 DOCKER
 fi
 
-# Made anew each time unless it is the real one: what it does changes with compose.yaml.
 if ! have timescale/timescaledb:2.29.2-pg17 || standin timescale/timescaledb:2.29.2-pg17; then
     cat >"$work/entrypoint" <<'SH'
 #!/bin/bash

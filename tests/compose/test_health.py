@@ -38,7 +38,8 @@ class Looks:
     def look(self, room_kib: int = ROOMY) -> bool:
         """Run the check on a disk with so much room."""
         lines = rf"printf 'Filesystem\nx 1 1 {room_kib} 1%% /data\n'"
-        standing_in = f"df() {{ {lines}; }}\nkill() {{ touch killed; }}\nwget() {{ :; }}\n"
+        answering = "timeout() { echo 'HTTP/1.0 200 OK'; }"
+        standing_in = f"df() {{ {lines}; }}\nkill() {{ touch killed; }}\n{answering}\n"
         done = subprocess.run(["sh", "-c", standing_in + self._script], check=False)
         killed = self._folder / "killed"
         was_ended = killed.exists()
