@@ -15,6 +15,7 @@ speak TLS to each other and to clients:
 
     OUT/nats/HOST.conf        a broker's configuration, named by the first label of its host
     OUT/nats/server.pem       the certificate of all brokers, and server.key, its secret key
+    OUT/nats/monitor.path     what the paths of their monitors begin with: a secret
     OUT/authority/            authority.pem, which clients trust; its secret key stays in OUT/tls
 
 `--address HOST` is a further name in their certificate, by which clients elsewhere reach them.
@@ -23,7 +24,7 @@ OUT/tls/addresses has all of them, and keeps them for later calls.
 Without `--broker`, `--address HOST` has one broker speak TLS, under that name, to the services and
 to other machines; `cli.cluster.keys.published` admits these:
 
-    OUT/nats/monitor.path     what the paths of the broker's monitor begin with: a secret
+    OUT/nats/monitor.path     as above; other containers reach the monitor of this broker
     OUT/gateway/server.pem    the certificate for the pages too, and server.key
     OUT/admission/            the data folder of the service that admits machines and people
     OUT/broker/               for the broker's configuration, which that service writes
@@ -33,12 +34,13 @@ Agents that share the key `agent` trust each other. An agent that must not be im
 others, nor impersonate them, gets its own key. When its NAME.pub is deleted, the next nats.conf
 rejects it, unless `--agent` names it again. When its owner has put NAME.pub there, no seed is
 created. A person whose NAME.json is deleted is rejected likewise. The broker reads a new nats.conf
-when it starts or receives SIGHUP.
+when it starts or receives SIGHUP; one with a new path of the monitor only when it starts.
 """
 
 import argparse
 import os
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +65,10 @@ _MOUNTED = "/etc/nats-keys"
 _CERTIFICATE_FILE, _KEY_FILE = f"{_MOUNTED}/server.pem", f"{_MOUNTED}/server.key"
 _PUBLIC_KEY = re.compile(r"U[A-Z2-7]{55}")
 _EVERYBODY, _OWNER_ONLY = 0o444, 0o400
+_RESTART = (
+    "mlscope keys: the monitors of the brokers have a new secret path: restart each broker that "
+    "runs, since it refuses to reload this configuration"
+)
 
 
 def keys(arguments: argparse.Namespace) -> int:
@@ -80,11 +86,13 @@ def keys(arguments: argparse.Namespace) -> int:
     people = People(out / "people").all()
     addresses = tuple(arguments.address)
     layouts = _layouts(out, arguments.broker, addresses, owner)
-    for file_name, layout in layouts.items():
-        text = nats_conf(layout, public, people=people)
+    confs = {out / "nats" / file_name: layout for file_name, layout in layouts.items()}
+    if any(_has_other_path(conf, layout) for conf, layout in confs.items()):
+        print(_RESTART, file=sys.stderr)
+    for conf, layout in confs.items():
         # The broker is root in its container, where it reads `server.key` of this mode too.
-        write_if_changed(out / "nats" / file_name, text)
-        if layout.monitor_path:
+        write_if_changed(conf, nats_conf(layout, public, people=people))
+        if _is_published(layout):
             _prepare_admission(out, PublishedBroker(layout, public), owner)
     print(out)
     return exits.OK
@@ -111,18 +119,39 @@ def _layouts(
     hosts = (*brokers, *_addresses(out, addresses))
     monitor_path_file = out / "nats" / "monitor.path"
     if not hosts:
+        # Only its own container reaches its monitor.
         monitor_path_file.unlink(missing_ok=True)
         return {"nats.conf": alone}
     _write_certificates(out, hosts, owner)
-    encrypted = replace(alone, certificate_file=_CERTIFICATE_FILE, key_file=_KEY_FILE)
+    # The monitor has no other lock: every user of a broker's machine reaches it, and where
+    # admission asks it from another container, every container does.
+    encrypted = replace(
+        alone,
+        monitor_path=ensure_password(monitor_path_file).value,
+        certificate_file=_CERTIFICATE_FILE,
+        key_file=_KEY_FILE,
+    )
     if not brokers:
-        # Admission, in another container, asks the monitor, which has no other lock than its path.
-        path = ensure_password(monitor_path_file).value
-        return {"nats.conf": replace(encrypted, monitor_host=alone.host, monitor_path=path)}
+        return {"nats.conf": replace(encrypted, monitor_host=alone.host)}
     return {
         f"{name}.conf": replace(encrypted, routes=_routes(name, host, brokers))
         for name, host in zip(names, brokers, strict=True)
     }
+
+
+def _is_published(layout: NatsLayout) -> bool:
+    """Tell whether a broker is a lone one that other machines reach, over TLS."""
+    return layout.routes is None and bool(layout.certificate_file)
+
+
+def _has_other_path(conf: Path, layout: NatsLayout) -> bool:
+    """Tell whether `conf`, of a broker of several, has another path of the monitor than `layout`.
+
+    A broker that runs with it (nats-server 2.15) reloads nothing of the new configuration.
+    """
+    if layout.routes is None or not conf.exists():
+        return False
+    return f"http_base_path: /{layout.monitor_path}\n" not in conf.read_text("utf-8")
 
 
 def _routes(name: str, host: str, brokers: Iterable[str]) -> Routes:

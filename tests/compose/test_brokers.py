@@ -17,7 +17,8 @@ from tests.compose.test_compose import (
 
 pytestmark = [pytest.mark.compose, pytest.mark.timeout(1800)]
 
-STREAMS = "http://127.0.0.1:8222/jsz?accounts=1&streams=1&config=1"
+MONITOR = "http://127.0.0.1:8222/$(cat /etc/nats-keys/monitor.path)"
+STREAMS = f'wget -qO- "{MONITOR}/jsz?accounts=1&streams=1&config=1"'
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def brokers(engine: None) -> Iterator[Compose]:
 
 
 def test_everything_is_kept_three_times(brokers: Compose) -> None:
-    answer = json.loads(in_container(brokers, "nats", "wget", "-qO-", STREAMS))
+    answer = json.loads(in_container(brokers, "nats", "sh", "-c", STREAMS))
     streams = [
         stream["config"]
         for account in answer["account_details"]

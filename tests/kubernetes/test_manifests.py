@@ -3,6 +3,7 @@
 No server applies them here: what a server alone would see is not tested.
 """
 
+import re
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import fields
@@ -156,15 +157,31 @@ def test_the_gateway_has_room_for_the_datasets_that_it_takes_at_a_time() -> None
     assert memory >= MOST_AT_ONCE * MEMORY_BYTES + (1 << 30), "1 GiB is for the gateway itself"
 
 
-def test_the_documented_command_makes_every_file_that_is_read(tmp_path: Path) -> None:
+def make_keys(out: Path, *people: str) -> None:
+    """Make the secrets in `out` with the documented command, and keys of `people`."""
     hosts = [f"nats-{number}.nats" for number in range(3)]
-    names = {"agent": [], "person": ["alice:viewer"], "address": []}
-    assert keys(Namespace(out=tmp_path / "keys", owner=None, broker=hosts, **names)) == 0
+    names = {"agent": [], "person": list(people), "address": []}
+    assert keys(Namespace(out=out, owner=None, broker=hosts, **names)) == 0
+
+
+def test_the_documented_command_makes_every_file_that_is_read(tmp_path: Path) -> None:
+    make_keys(tmp_path / "keys", "alice:viewer")
     assert (tmp_path / "keys" / "people" / "alice.json").is_file()
     entries = KUSTOMIZATION["secretGenerator"] + KUSTOMIZATION["configMapGenerator"]
     for entry in entries:
         for file in entry.get("files", ()):
             assert (tmp_path / file.rpartition("=")[2]).is_file(), file
+
+
+def test_every_file_that_a_broker_reads_is_in_its_secret(tmp_path: Path) -> None:
+    make_keys(tmp_path)
+    texts = [yaml.safe_dump(PODS["nats"])]
+    texts += [conf.read_text("utf-8") for conf in (tmp_path / "nats").glob("*.conf")]
+    read = {file for text in texts for file in re.findall(r"/etc/nats-keys/([\w.-]+)", text)}
+    files = generated("secretGenerator")["brokers"]["files"]
+    given = {Path(file).name for file in files}
+    assert read <= given
+    assert given - read == {f"nats-{number}.conf" for number in range(3)}
 
 
 def test_agents_run_images_of_framework_manifests() -> None:

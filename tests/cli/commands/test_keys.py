@@ -119,6 +119,40 @@ def test_three_brokers_have_a_configuration_each_that_the_server_takes(tmp_path:
         subprocess.run([find_program(), "-t", "-c", here], check=True, capture_output=True)
 
 
+def test_three_brokers_share_one_secret_path_of_their_monitors(tmp_path: Path) -> None:
+    for _ in range(2):
+        assert keys(arguments(tmp_path, broker=HOSTS)) == 0
+        path_file = tmp_path / "nats" / "monitor.path"
+        path = path_file.read_text().strip()
+        assert path_file.stat().st_mode & 0o077 == 0
+        for conf in (tmp_path / "nats").glob("*.conf"):
+            text = conf.read_text()
+            assert f"http_base_path: /{path}\n" in text
+            assert 'http: "127.0.0.1:8222"\n' in text
+    assert not (tmp_path / "admission").exists(), "it is for a lone broker"
+
+
+def test_running_brokers_without_the_path_are_to_be_restarted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They refuse to reload a configuration with another path, and so the keys in it."""
+    assert keys(arguments(tmp_path, broker=HOSTS)) == 0
+    assert capsys.readouterr().err == "", "none can run yet"
+    # As an earlier release wrote them.
+    path_file = tmp_path / "nats" / "monitor.path"
+    path = path_file.read_text().strip()
+    path_file.unlink()
+    confs = sorted((tmp_path / "nats").glob("*.conf"))
+    for conf in confs:
+        conf.write_text(conf.read_text().replace(f"http_base_path: /{path}\n", ""))
+    assert keys(arguments(tmp_path, broker=HOSTS)) == 0
+    assert "restart each broker" in capsys.readouterr().err
+    path = path_file.read_text().strip()
+    assert [f"http_base_path: /{path}\n" in conf.read_text() for conf in confs] == [True] * 3
+    assert keys(arguments(tmp_path, broker=HOSTS, person=["alice:viewer"])) == 0
+    assert capsys.readouterr().err == "", "a new person is no reason"
+
+
 def test_their_certificate_is_for_each_host_and_its_authority_for_everybody(tmp_path: Path) -> None:
     for address in (["nats.example"], []):
         assert keys(arguments(tmp_path, broker=HOSTS, address=address)) == 0
