@@ -1,6 +1,6 @@
 """What the sandbox of a worker costs: a session's start, and a call of its model.
 
-`python -m benchmarks.sandboxed [--rounds 5] [--device gpu] [--keep]`. Sessions of one model, each
+`python -m benchmarks.sandboxed [--rounds 10] [--device gpu] [--keep]`. Sessions of one model, each
 in a worker process, take turns with the sandbox off and required. A start runs from the beginning
 of the plan until the model is open and warm. On a GPU the model is ResNet-50 in PyTorch, on a CPU
 EfficientNet-Lite0 in ONNX Runtime. Wanted: a start at most 50 ms later, a call within 2 %.
@@ -22,6 +22,7 @@ from benchmarks.survey.listed import Listed
 from benchmarks.survey.measuring import ALLOWED
 from benchmarks.timing import keeping
 from cli.offline.planning import offline_plan, offline_request, shipped_catalog
+from mlscope.statistics.intervals import percentile_interval
 from schemas.plan import OfflinePlan
 from schemas.request import Evaluate
 from schemas.run import RunCompleted
@@ -87,19 +88,29 @@ def shown(turns: Turns) -> int:
         starts, calls = zip(*rows, strict=True)
         print(f"{name:9} start {median(starts):8.0f} ms, call {median(calls):7.3f} ms")
     pairs = list(zip(turns[REQUIRED], turns[OFF], strict=True))
-    later_ms = median(inside[0] - outside[0] for inside, outside in pairs)
-    longer = median(inside[1] / outside[1] for inside, outside in pairs) - 1
+    delays_ms = [inside[0] - outside[0] for inside, outside in pairs]
+    growths = [inside[1] / outside[1] - 1 for inside, outside in pairs]
+    later_ms, longer = median(delays_ms), median(growths)
     claim("a sandboxed session starts later by", later_ms, most=MOST_START_MS, unit="ms")
     claim("a sandboxed call takes longer by", longer * 100, most=MOST_CALL * 100, unit="%")
-    print(f"start {later_ms:+.0f} ms, call {longer:+.1%}")
+    print(f"start {later_ms:+.0f} ms{ends_text(delays_ms, '.0f')}")
+    print(f"call {longer:+.1%}{ends_text(growths, '.1%')}")
     print(f"confining itself takes a process {median(confining_ms() for _ in range(9)):.1f} ms")
     return (later_ms > MOST_START_MS) + (longer > MOST_CALL)
+
+
+def ends_text(values: Sequence[float], form: str) -> str:
+    """Return the ends of a median's 95 % interval in a format; '' where there are too few."""
+    interval = percentile_interval(values, 0.5)
+    if interval.low is None or interval.high is None:
+        return ""
+    return f" (95 %: {interval.low:+{form}} to {interval.high:+{form}})"
 
 
 def main() -> int:
     """Print medians of alternated sessions; return how many claims were missed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--device", choices=MODELS, default="cpu")
     parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
