@@ -53,7 +53,9 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "against_hta": ("", ""),
     }
 )
-LONG: Mapping[str, tuple[str, str]] = MappingProxyType({"memory": ("", "0.5")})
+LONG: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {"memory": ("", "0.5"), "floods": ("", "--rounds 1 --seconds 2 --repeats 1")}
+)
 
 
 @dataclass(frozen=True, slots=True)
