@@ -24,8 +24,9 @@ class KeyLimits:
     payload_bytes: int | None = None
     """The largest message; None: as for all.
 
-    The broker holds back whoever sends more than a service reads, after each message: of 8 MB,
-    eight are too many at once, and it ends the service's connection instead.
+    The broker holds back whoever sends more than a service reads, after each message and for some
+    milliseconds. Where 64 MiB wait for the service nonetheless, it ends the service's connection:
+    of 8 MiB, eight do so at once. After a flood of small messages, a service answers sooner.
     """
 
 
