@@ -10,7 +10,8 @@ import asyncio
 import os
 from pathlib import Path
 
-from services.agent.errors import AgentError, DiskExceeded, TooManyProcesses, WorkerTooLarge
+from services.agent.errors import AgentError
+from services.agent.host.bound_errors import DiskExceeded, TooManyProcesses, WorkerTooLarge
 from services.agent.link.bounds import Bounds
 from services.agent.machine.disk_use import (
     deleted_bytes,

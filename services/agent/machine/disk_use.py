@@ -67,8 +67,8 @@ def deleted_bytes(
 
     A process holds a file that it has open, or, where this one is root, mapped.
 
-    Those `apart` do not count. A process that ended meanwhile, or may not be looked at, has none.
-    Raises OSError where there is no `disk`.
+    Those `apart` do not count. A process that ended meanwhile, or may not be looked at, has none;
+    `processes` is where the kernel shows them. Raises OSError where there is no `disk`.
     """
     device, counted = disk.stat().st_dev, {*apart}
     total_bytes = 0
