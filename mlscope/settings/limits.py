@@ -85,18 +85,19 @@ class Limits:
         0,
         "memory limit of an agent's worker, checked 20 times per second; 0: no limit",
     )
-    worker_disk_bytes: int = setting(
-        "WORKER_DISK_BYTES",
+    disk_reserve_bytes: int = setting(
+        "DISK_RESERVE_BYTES",
         bytes_or_none,
-        32 * GIB,
-        "limit of what the files of an agent's worker take of the disk of the data folder, and at "
-        "most half of what was free at its start; 0: no limit",
+        GIB,
+        "free space on the disk of the data folder below which an agent ends its workers; for each "
+        "worker at most an eighth of what was free when it started; 0: none",
     )
     worker_processes: int = setting(
         "WORKER_PROCESSES",
         integer(0, 1_000_000),
         4096,
-        "limit of the processes and threads of an agent's worker; 0: no limit",
+        "limit of the processes and threads of an agent's worker, checked 20 times per second; "
+        "0: no limit",
     )
     ahead_bytes: int | None = setting(
         "AHEAD_BYTES",

@@ -31,15 +31,15 @@ class TooManyProcesses(AgentError):
         )
 
 
-class DiskExceeded(AgentError):
-    """A worker's files take more of the disk than the agent's owner allows, or than is left."""
+class DiskFull(AgentError):
+    """Too little is left of the disk that a worker writes to; it may have written the most."""
 
     kind = "disk"
 
-    def __init__(self, most_bytes: int, reason: str) -> None:
-        """Give the most they may take, and what they take or why that is unknown."""
-        self.most_bytes, self.reason = most_bytes, reason
+    def __init__(self, left: str, reserve: str) -> None:
+        """Give what is `left` of the disk, and the `reserve` that must be, in words."""
+        self.left, self.reserve = left, reserve
         super().__init__(
-            f"the worker may take {most_bytes} bytes of the disk of its scratch folder, and "
-            f"{reason}: free space there, or have MLSCOPE_WORKER_DISK_BYTES raised"
+            f"the disk of the agent's data folder has {left} left, a worker must leave {reserve}: "
+            "free space there, or have MLSCOPE_DISK_RESERVE_BYTES lowered"
         )

@@ -216,10 +216,12 @@ class Execution:
         while self.publisher.open_runs or not listening.done():
             await asyncio.sleep(_POLL_S)
             is_watched = not listening.done() and self._killed_for is None
-            if is_watched:
-                fault = self._worker_fault(began_ns) or await self._worker.excess()
-                if fault is not None:
-                    self._end_worker(fault)
+            fault = self._worker_fault(began_ns) if is_watched else None
+            # What the model left runs on while outcomes wait to be published.
+            if fault is None and self._killed_for is None and self._worker.is_alive:
+                fault = await self._worker.excess()
+            if fault is not None:
+                self._end_worker(fault)
             if listening.done() and not listening.result():
                 self._gone_ns = self._gone_ns or now_ns()
             if self.publisher.is_held_back:

@@ -131,7 +131,7 @@ class WorkerProcess:
             stderr = opened_stderr(limits.folder)
             undo.callback(stderr.close)
             shared = (handover.ring_fd, handover.spool_fd)
-            bounds = WorkerBounds(limits.bounds, scratch, handover.spool_fd, limits.spool_bytes)
+            bounds = WorkerBounds(limits.bounds, limits.folder)
             regain_cores()
             variables = {**environment, **_caches_in(scratch)}
             if container is None:

@@ -100,8 +100,8 @@ class Sessions:
     async def close_idle(self) -> None:
         """End workers that had no order for `IDLE_S`, and remove what dead ones left."""
         now = self._clock_ns()
-        for key, used_ns in list(self._used_ns.items()):
-            is_over = now - used_ns > IDLE_S * 1e9 or not self._workers[key].is_alive
+        for key, worker in list(self._workers.items()):
+            is_over = now - self._used_ns.get(key, now) > IDLE_S * 1e9 or not worker.is_alive
             if key != self.working and is_over:
                 await self.close(key)
 

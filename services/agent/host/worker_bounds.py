@@ -4,28 +4,25 @@ The host measures it from time to time, while the worker lives: limits of the ke
 space, of which frameworks reserve many times what they use, or all processes of a user, or need a
 control group or a file system of its own, which a container may not create. Between two
 measurements a worker may exceed a bound.
+
+What a model keeps on the disk can't be measured: it may have deleted a file that it holds, and have
+hidden that. So the bound is what everybody can see, the space that is left.
 """
 
 import asyncio
-import os
+import contextlib
 from pathlib import Path
 
 from services.agent.errors import AgentError
-from services.agent.host.bound_errors import DiskExceeded, TooManyProcesses, WorkerTooLarge
+from services.agent.host.bound_errors import DiskFull, TooManyProcesses, WorkerTooLarge
 from services.agent.link.bounds import Bounds
-from services.agent.machine.disk_use import (
-    deleted_bytes,
-    folder_bytes,
-    free_bytes,
-    key_of,
-    taken_bytes,
-    used_bytes,
-)
+from services.agent.machine.free_disk import FreeDisk
 from services.agent.machine.process_group import group_threads, machine_threads
 from services.agent.machine.process_memory import process_memory_bytes
 
-_LEAST_DISK_BYTES = 64 << 20
-"""What a worker may write on any disk: libraries need a few files."""
+_RESERVED_SHARE = 8
+"""At most an eighth of what was free at its start is reserved: it can start on any disk."""
+_RESERVED_FILES = 65_536
 
 
 class Share:
@@ -57,16 +54,17 @@ class Share:
 class WorkerBounds:
     """The use of one worker, from its start on."""
 
-    def __init__(self, bounds: Bounds, scratch: Path, spool_fd: int, spool_bytes: int) -> None:
-        """Take the `bounds` of a worker that has not started, and its folder `scratch`.
+    def __init__(self, bounds: Bounds, folder: Path) -> None:
+        """Take the `bounds` of a worker that has not started, and the `folder` of its agent.
 
-        The file `spool_fd` may hold `spool_bytes` in addition. Raises OSError without the folder.
+        The worker's own folder is on the same disk. Raises OSError without the folder.
         """
-        self._bounds, self._scratch = bounds, scratch
-        self._spool_fd, self._spool_bytes = spool_fd, spool_bytes
-        # Half of what is free is left to others, such as the broker and the database.
-        most_bytes = max(_LEAST_DISK_BYTES, min(bounds.disk_bytes, free_bytes(scratch) // 2))
-        self._disk = Share(most_bytes, used_bytes(scratch))
+        self._bounds, self._folder = bounds, folder
+        free = FreeDisk.of(folder)
+        self._reserved = FreeDisk(
+            min(bounds.disk_reserve_bytes, free.room_bytes // _RESERVED_SHARE),
+            min(_RESERVED_FILES, free.files // _RESERVED_SHARE),
+        )
         self._threads = Share(bounds.processes, machine_threads())
 
     async def excess(self, pid: int, group: int) -> AgentError | None:
@@ -75,8 +73,8 @@ class WorkerBounds:
         Its own process is `pid` (0: unknown), and it has started the others of its `group` (0: they
         are not bounded here).
         """
-        excess = self._memory_excess(pid) or self._process_excess(group)
-        return excess or await self._disk_excess(pid, group)
+        excess = self._memory_excess(pid) or self._disk_excess()
+        return excess or await self._process_excess(group)
 
     def _memory_excess(self, pid: int) -> WorkerTooLarge | None:
         most_bytes = self._bounds.memory_bytes
@@ -85,34 +83,22 @@ class WorkerBounds:
         memory_bytes = process_memory_bytes(pid)
         return WorkerTooLarge(memory_bytes, most_bytes) if memory_bytes > most_bytes else None
 
-    def _process_excess(self, group: int) -> TooManyProcesses | None:
+    def _disk_excess(self) -> DiskFull | None:
+        if not self._bounds.disk_reserve_bytes:
+            return None
+        with contextlib.suppress(OSError):
+            free = FreeDisk.of(self._folder)
+            if free.room_bytes < self._reserved.room_bytes:
+                return DiskFull(f"{free.room_bytes} bytes", f"{self._reserved.room_bytes} bytes")
+            if free.files < self._reserved.files:
+                return DiskFull(f"room for {free.files} files", f"room for {self._reserved.files}")
+        return None
+
+    async def _process_excess(self, group: int) -> TooManyProcesses | None:
         if not self._bounds.processes or not group:
             return None
         if not self._threads.may_exceed(machine_threads()):
             return None
-        threads = sum(group_threads(group).values())
+        threads = sum((await asyncio.to_thread(group_threads, group)).values())
         is_excess = self._threads.note(threads)
         return TooManyProcesses(threads, self._threads.limit) if is_excess else None
-
-    async def _disk_excess(self, pid: int, group: int) -> DiskExceeded | None:
-        if not self._bounds.disk_bytes:
-            return None
-        try:
-            # Without a sandbox, a model may remove its own folder.
-            if not self._disk.may_exceed(used_bytes(self._scratch.parent)):
-                return None
-            worker_bytes = await asyncio.to_thread(self._taken_bytes, pid, group)
-        except OSError as error:
-            # The worker nested its folders too deep, or closed one to its host.
-            return DiskExceeded(self._disk.limit, f"its folder can't be measured: {error.strerror}")
-        if not self._disk.note(worker_bytes):
-            return None
-        return DiskExceeded(self._disk.limit, f"its files take {worker_bytes} bytes or more")
-
-    def _taken_bytes(self, pid: int, group: int) -> int:
-        """Return how much of the disk the worker's files take. Raises OSError."""
-        spool = os.fstat(self._spool_fd)
-        excess_bytes = max(0, taken_bytes(spool) - self._spool_bytes)
-        pids = {pid, *(group_threads(group) if group else ())}
-        deleted = deleted_bytes(pids, self._scratch, apart=(key_of(spool),))
-        return excess_bytes + deleted + folder_bytes(self._scratch, self._disk.limit)

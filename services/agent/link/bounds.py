@@ -13,8 +13,8 @@ class BoundSettings(Protocol):
         ...
 
     @property
-    def worker_disk_bytes(self) -> int:
-        """Disk space that a worker's files may take; 0 is no limit."""
+    def disk_reserve_bytes(self) -> int:
+        """Disk space that a worker must leave free; 0 is none."""
         ...
 
     @property
@@ -29,8 +29,8 @@ class Bounds:
 
     #: of the worker's own process
     memory_bytes: int = 0
-    #: of the disk of its scratch folder
-    disk_bytes: int = 0
+    #: of the disk of its agent's folder: what it must leave free
+    disk_reserve_bytes: int = 0
     #: processes and threads together
     processes: int = 0
 
@@ -38,7 +38,7 @@ class Bounds:
     def of(cls, settings: BoundSettings) -> Self:
         """Return the bounds that the settings give."""
         return cls(
-            settings.worker_memory_bytes, settings.worker_disk_bytes, settings.worker_processes
+            settings.worker_memory_bytes, settings.disk_reserve_bytes, settings.worker_processes
         )
 
 

@@ -3,6 +3,7 @@
 What is counted is what the kernel limits (`pids.max`, RLIMIT_NPROC): processes with their threads.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from services.agent.machine.kernel_files import text_of
 PROCESSES = Path("/proc")
 # Fields of `stat` after the program's name, which may hold spaces and brackets.
 _GROUP, _THREADS = 2, 17
+_TOTAL = re.compile(r"/(\d+) ")
 
 
 def machine_threads(processes: Path = PROCESSES) -> int:
@@ -18,8 +20,8 @@ def machine_threads(processes: Path = PROCESSES) -> int:
 
     The number after the `/` of https://man7.org/linux/man-pages/man5/proc_loadavg.5.html.
     """
-    _, _, rest = text_of(processes / "loadavg").partition("/")
-    return int(rest.split()[0]) if rest else 0
+    numbers = _TOTAL.search(text_of(processes / "loadavg"))
+    return int(numbers[1]) if numbers else 0
 
 
 def group_threads(group: int, processes: Path = PROCESSES) -> Mapping[int, int]:

@@ -79,7 +79,7 @@ class Small:
     live_interval_s: float = 1.0
     worker_variables: tuple[str, ...] = ()
     worker_memory_bytes: int = 0
-    worker_disk_bytes: int = 0
+    disk_reserve_bytes: int = 0
     worker_processes: int = 0
     ahead_bytes: int | None = None
     heartbeat_s: float = 0.2
@@ -360,10 +360,12 @@ async def test_what_a_model_starts_after_its_order_is_bounded_too(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     changes: dict[str, Any] = {"agent_predictors": ("sleepy",), "worker_processes": 200}
+    changes["sandbox"] = "off"  # it sees the signal to begin
     async with serving(MemoryServer(), tmp_path, **changes) as scheduler:
-        subject = a_sleepy_subject(starts=300, starts_after_s=2)
+        subject = a_sleepy_subject(starts=300, starts_with=str(tmp_path / "signal"))
         await scheduler.command("start", an_order(subject))
         await scheduler.facts(RunCompleted)
+        (tmp_path / "signal").touch()
         await scheduler.until(lambda: "a worker without an order was killed" in caplog.messages)
     cause = next(each.__dict__["cause"] for each in caplog.records if "cause" in each.__dict__)
     assert "it may have 200" in cause

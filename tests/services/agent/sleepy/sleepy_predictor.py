@@ -11,7 +11,8 @@ from 0 with those of the warm-up: `fails_at`, `hangs_at`, `exits_at`, `dies_at` 
 from there on: its GPU is gone).
 
 From the first call on, it holds `takes_bytes`, a temporary file of `writes_bytes`, and one of
-`hides_bytes` that is deleted but open; `starts` processes sleep, `starts_after_s` later.
+`hides_bytes` that is deleted but open; `starts` processes sleep, once there is a file
+`starts_with`.
 """
 
 import os
@@ -74,7 +75,7 @@ class Sleepy:
         if not call:
             self._held = b"x" * self._options.get("takes_bytes", 0)
             self._use_disk()
-            threading.Timer(self._options.get("starts_after_s", 0), self._start_sleepers).start()
+            threading.Thread(target=self._start_sleepers, daemon=True).start()
         if call == self._options.get("exits_at"):
             os._exit(3)
         if call == self._options.get("dies_at"):
@@ -84,6 +85,8 @@ class Sleepy:
         return inputs
 
     def _start_sleepers(self) -> None:
+        while not Path(self._options.get("starts_with", "/")).exists():
+            time.sleep(0.05)
         for _ in range(self._options.get("starts", 0)):
             subprocess.Popen(["sleep", "60"])
 
