@@ -30,41 +30,43 @@ from benchmarks.timing import keeping
 
 def flooded(rounds: int, length_s: float) -> list[Round]:
     """Return what quiet and each flood did, `rounds` times in turns of `length_s` seconds."""
-    found = []
+    measured_rounds: list[Round] = []
     with new_folder() as folder, running(folder, MLSCOPE_DEFAULT_BUDGET_S="0"):
         cluster = Flooded(folder)
         for number in range(rounds):
             for flood in FLOODS:
-                found.append(run_round(cluster, flood, length_s))
-                print(f"round {number + 1}: {found[-1]}", file=sys.stderr, flush=True)
-    return found
+                measured_rounds.append(run_round(cluster, flood, length_s))
+                print(f"round {number + 1}: {measured_rounds[-1]}", file=sys.stderr, flush=True)
+    return measured_rounds
 
 
 def table_of(rounds: Sequence[Round]) -> str:
     """Return the rounds as a table: a column for each flood, with medians and the worst."""
-    floods = list(dict.fromkeys(each.flood for each in rounds))
-    of_flood = {flood: [each for each in rounds if each.flood == flood] for flood in floods}
+    floods = list(dict.fromkeys(measured.flood for measured in rounds))
+    of_flood = {
+        flood: [measured for measured in rounds if measured.flood == flood] for flood in floods
+    }
 
     def row(name: str, figure: Callable[[Round], float], digits: int = 1) -> list[str]:
-        figures = [[figure(each) for each in of_flood[flood]] for flood in floods]
+        figures = [[figure(measured) for measured in of_flood[flood]] for flood in floods]
         return [name, *(f"{median(own):.{digits}f} ({max(own):.{digits}f})" for own in figures)]
 
     def gap_of(question: str) -> Callable[[Round], float]:
-        return lambda each: each.gaps_s[question]
+        return lambda measured: measured.gaps_s[question]
 
     rows = [
         ["median (most)", *floods],
-        row("sent, MiB/s", lambda each: each.sent_mib_s, 0),
+        row("sent, MiB/s", lambda measured: measured.sent_mib_s, 0),
         ["longest time without an answer, s"],
         *(row(f"  {question}", gap_of(question)) for question in rounds[0].gaps_s),
-        row("all answer again after, s", lambda each: each.again_s),
-        row("connections that the broker ended", lambda each: each.slow_consumers, 0),
-        row("services' reconnections", lambda each: each.reconnections, 0),
-        row("broker's memory, MiB", lambda each: each.broker_mib, 0),
-        row("processes restarted", lambda each: each.restarts, 0),
-        row("evaluations not analyzed", lambda each: each.state != "analyzed", 0),
-        row("their rows lost", lambda each: each.lost_rows, 0),
-        row("their queries unanswered", lambda each: each.unanswered, 0),
+        row("all answer again after, s", lambda measured: measured.again_s),
+        row("connections that the broker ended", lambda measured: measured.slow_consumers, 0),
+        row("services' reconnections", lambda measured: measured.reconnections, 0),
+        row("broker's memory, MiB", lambda measured: measured.broker_mib, 0),
+        row("processes restarted", lambda measured: measured.restarts, 0),
+        row("evaluations not analyzed", lambda measured: measured.state != "analyzed", 0),
+        row("their rows lost", lambda measured: measured.lost_rows, 0),
+        row("their queries unanswered", lambda measured: measured.unanswered, 0),
     ]
     return aligned(rows)
 
@@ -86,9 +88,9 @@ def refusals_of(measured: dict[str, list[PushedOut]]) -> str:
     """Return what pushed all lines out of a log as a table, by kind of refusal: medians."""
     rows = [["refused", "bytes each", "refusals", "seconds"]]
     for kind, repeats in measured.items():
-        bytes_each = median(each.bytes_each for each in repeats)
-        refusals = median(each.refusals for each in repeats)
-        times_s = [each.took_s for each in repeats]
+        bytes_each = median(repeat.bytes_each for repeat in repeats)
+        refusals = median(repeat.refusals for repeat in repeats)
+        times_s = [repeat.took_s for repeat in repeats]
         took = f"{median(times_s):.1f} ({min(times_s):.1f} … {max(times_s):.1f})"
         rows.append([kind, f"{bytes_each:,.0f}", f"{refusals:,.0f}", took])
     return aligned(rows)
@@ -98,17 +100,17 @@ def pushed_out(repeats: int) -> dict[str, list[PushedOut]]:
     """Return what it took to push all lines out of a log, by kind of refusal, `repeats` times."""
     measured: dict[str, list[PushedOut]] = {kind: [] for kind in KINDS}
     for _ in range(repeats):
-        for kind, found in measured.items():
+        for kind, repeated in measured.items():
             with new_folder() as folder:
-                found.append(push_out(folder, kind))
+                repeated.append(push_out(folder, kind))
     return measured
 
 
 def missed_by(rounds: Sequence[Round]) -> int:
     """Return how many claims the rounds miss."""
-    unfinished = sum(each.state != "analyzed" for each in rounds)
+    unfinished = sum(measured.state != "analyzed" for measured in rounds)
     lost, restarts = (
-        sum(getattr(each, name) for each in rounds) for name in ("lost_rows", "restarts")
+        sum(getattr(measured, name) for measured in rounds) for name in ("lost_rows", "restarts")
     )
     return (
         (not claim("flooded: processes restarted", restarts, most=0, unit="processes"))

@@ -98,10 +98,12 @@ class Probe(threading.Thread):
 
 def longest_gap_s(answers: Iterable[Answer], begin_s: float, end_s: float) -> float:
     """Return the longest time without an answer between two times, `begin_s` and `end_s`."""
-    inside = sorted(each.answered_s for each in answers if begin_s < each.answered_s < end_s)
+    inside = sorted(answer.answered_s for answer in answers if begin_s < answer.answered_s < end_s)
     return max(after_s - before_s for before_s, after_s in pairwise([begin_s, *inside, end_s]))
 
 
 def answers_since_s(answers: Iterable[Answer], end_s: float) -> float:
     """Return when a question that was asked after `end_s` was first answered; inf: not yet."""
-    return min((each.answered_s for each in answers if each.asked_s >= end_s), default=math.inf)
+    return min(
+        (answer.answered_s for answer in answers if answer.asked_s >= end_s), default=math.inf
+    )

@@ -85,10 +85,10 @@ def test_refusals_push_the_oldest_line_out(
     data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nats_server_module, "MAX_LOG_BYTES", MIB)
-    found = push_out(data_folder, "forbidden subject of 3,900 characters")
-    assert 3900 < found.bytes_each < 4400
-    assert found.refusals == pytest.approx(2 * MIB / found.bytes_each)
-    assert 0 < found.took_s < 60
+    pushed_out = push_out(data_folder, "forbidden subject of 3,900 characters")
+    assert 3900 < pushed_out.bytes_each < 4400
+    assert pushed_out.refusals == pytest.approx(2 * MIB / pushed_out.bytes_each)
+    assert 0 < pushed_out.took_s < 60
 
 
 def test_the_lines_of_a_log_that_began_anew_count(tmp_path: Path) -> None:

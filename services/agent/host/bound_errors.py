@@ -36,10 +36,10 @@ class DiskFull(AgentError):
 
     kind = "disk"
 
-    def __init__(self, left: str, reserve: str) -> None:
-        """Give what is `left` of the disk, and the `reserve` that must be, in words."""
-        self.left, self.reserve = left, reserve
+    def __init__(self, free: str, reserve: str) -> None:
+        """Give what is `free` on the disk, and the `reserve` that must stay free, in words."""
+        self.free, self.reserve = free, reserve
         super().__init__(
-            f"the disk of the agent's data folder has {left} left, a worker must leave {reserve}: "
+            f"the disk of the agent's data folder has {free} left, a worker must leave {reserve}: "
             "free space there, or have MLSCOPE_DISK_RESERVE_BYTES lowered"
         )

@@ -86,6 +86,7 @@ class WorkerBounds:
     def _disk_excess(self) -> DiskFull | None:
         if not self._bounds.disk_reserve_bytes:
             return None
+        # An agent whose folder is gone has no disk to look after.
         with contextlib.suppress(OSError):
             free = FreeDisk.of(self._folder)
             if free.room_bytes < self._reserved.room_bytes:

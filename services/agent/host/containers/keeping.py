@@ -24,6 +24,7 @@ from services.agent.host.containers.images import (
 )
 from services.agent.host.containers.session_container import SessionContainer
 from services.agent.link.allowances import Allowances
+from services.agent.link.bounds import BoundSettings
 from services.agent.machine.hardware import this_machine
 
 _RETRY_S = 60.0
@@ -32,7 +33,7 @@ _log = logging.getLogger(__name__)
 _LOOKING = "it is still looking at its images; ask again in some seconds"
 
 
-class ContainerSettings(Protocol):
+class ContainerSettings(BoundSettings, Protocol):
     """What an agent's owner says of containers; `mlscope.settings.Settings` has it."""
 
     @property
@@ -48,16 +49,6 @@ class ContainerSettings(Protocol):
     @property
     def agent_predictors(self) -> tuple[str, ...]:
         """Frameworks to offer; empty: all."""
-        ...
-
-    @property
-    def worker_memory_bytes(self) -> int:
-        """Memory that a worker may use; 0 is no limit."""
-        ...
-
-    @property
-    def worker_processes(self) -> int:
-        """Processes and threads that a worker may have; 0 is no limit."""
         ...
 
 
